@@ -67,7 +67,7 @@ format: setup
 docs: $(DOCS_VENV)/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
 
-# mike commits the site to the branch gh-pages, beside those of other versions.
+# mike commits the site to the branch gh-pages, next to those of other versions.
 docs-version: $(DOCS_VENV)/.ready
 	NO_MKDOCS_2_WARNING=1 PATH=$(abspath $(DOCS_VENV))/bin:$$PATH mike deploy --update-aliases \
 	    $$(sed -n "s/^__version__ = '\(.*\)'/\1/p" rebnn_mm/version.py) latest

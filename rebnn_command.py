@@ -31,24 +31,24 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    'run': Command('what a packed model finds in an image or a text', 'deploy.run', light=True),
+    'run': Command('print what a packed model finds in an image or a text', 'deploy.run', light=True),
     'zoo': Command('list the trained models of the package', 'deploy.zoo', light=True),
     'push': Command('share a packed model on the Hugging Face hub', 'deploy.push', light=True),
     'seal': Command('seal a packed model again that a tool has changed', 'deploy.reseal', light=True),
     'fit': Command('train and pack a detector for your own images with boxes', 'cli.fit', options='cli.fit'),
     'new-config': Command(
-        'a config for your own images with boxes', 'cli.new_config', options='cli.new_config_options'
+        'write a config for your own images with boxes', 'cli.new_config', options='cli.new_config_options'
     ),
     'train': Command('train a model from a config', 'cli.train'),
     'test': Command('score a checkpoint', 'cli.test'),
-    'detect': Command('what a checkpoint finds in an image', 'cli.detect'),
+    'detect': Command('print what a checkpoint finds in an image', 'cli.detect'),
     'export': Command('write a checkpoint as a packed model, which runs without PyTorch', 'cli.export'),
     'test-packed': Command('score a packed model', 'cli.test_packed'),
     'choose': Command('score, time and weigh packed models of one task', 'cli.choose'),
-    'choose-layers': Command('which parts of a 1-bit network deserve more than one bit', 'cli.choose_layers'),
+    'choose-layers': Command('find the parts of a 1-bit network that deserve more than one bit', 'cli.choose_layers'),
     'benchmark': Command('compare the time of packed networks with fp32 and int8', 'cli.benchmark'),
     'unpack': Command('make a checkpoint of a packed model', 'cli.unpack'),
-    'ops': Command('size and operations of a network, layer by layer', 'cli.ops'),
+    'ops': Command('count size and operations of a network, layer by layer', 'cli.ops'),
     'flips': Command('project how often signs will flip in a training', 'cli.flips'),
     'curves': Command('draw losses and scores of a training', 'cli.curves'),
     'oscillation': Command('draw how often signs flipped in trainings', 'cli.oscillation'),
@@ -125,7 +125,7 @@ def is_here(module: str) -> bool:
 
 
 def how_to_install(name: str) -> str:
-    """What to install for a subcommand whose libraries are missing."""
+    """Say what to install for a subcommand whose libraries are missing."""
     if COMMANDS[name].light:
         return 'Run: pip install numpy onnxruntime pillow'
     if name in ('export', 'test-packed', 'choose', 'choose-layers', 'benchmark', 'unpack'):
@@ -147,7 +147,7 @@ def usage() -> str:
 
 
 def package() -> ModuleSpec:
-    """Where rebnn_mm is."""
+    """Find the folder of rebnn_mm."""
     spec = importlib.util.find_spec('rebnn_mm')
     if spec is None or spec.origin is None:
         raise SystemExit(f'rebnn: rebnn_mm is not installed in this Python. {WHOLE}')

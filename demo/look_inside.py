@@ -32,7 +32,7 @@ POPCOUNT = np.array([bin(byte).count('1') for byte in range(256)])
 
 
 class Look(NamedTuple):
-    """What one binary convolution did with one input, and one of its filters.
+    """One binary convolution with its input, its output and one of its filters.
 
     Attributes:
         before: input plus the layer's learned shift, float (C, H, W): its sign is taken.

@@ -1,4 +1,4 @@
-"""What the demos share: the objects that a detector finds in an image, and their boxes painted into it."""
+"""Find objects in an image and paint their boxes into it, for all demos."""
 
 from __future__ import annotations
 

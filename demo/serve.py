@@ -37,7 +37,7 @@ class Server:
         self.images = self.batches = 0
 
     async def result(self, image: bytes) -> Any:
-        """What the model finds.
+        """Find the objects of one image.
 
         Raises:
             asyncio.QueueFull: too many wait.
@@ -104,7 +104,7 @@ def make_app(model: Classifier | Detector, batch: int = 8, waiting: int = 64, sc
 
     @app.get('/')
     async def about() -> dict[str, Any]:
-        """Which model it is, and what it has done."""
+        """Describe the model and what it has done."""
         known = {'task': model.metadata.task, 'classes': model.classes}
         return {**known, 'images': server.images, 'batches': server.batches}
 

@@ -1,4 +1,4 @@
-"""Where the compiled libraries are, and the first of them loaded: for training, for packed files, and for setup.py.
+"""Find the compiled libraries and load the first: for training, for packed files, and for setup.py.
 
 It needs nothing but Python.
 """
@@ -20,7 +20,7 @@ ABI = 4
 
 
 def library_file(name: str) -> Path:
-    """Where an installation has one of our two libraries, whether it is there or not.
+    """Name the file of one of our two libraries, whether it is there or not.
 
     Args:
         name: 'librebnn' or 'librebnn_ort'.

@@ -100,7 +100,7 @@ def benchmark(args: argparse.Namespace, root: Path = Path('/')) -> dict[str, Any
 def make_packed_runner(
     path: Path, threads: int, size: tuple[int, int]
 ) -> tuple[Callable[[], object], tuple[int, int]]:
-    """What runs a packed model once on a prepared photo of noise, and height and width that the photo has then."""
+    """Make a function that runs a packed model once on a prepared image of noise, and say the size of that image."""
     model = load(path, threads=threads)
     if not isinstance(model, ImageModel):
         raise ValueError(f'{path} is not a model for images.')
@@ -111,7 +111,7 @@ def make_packed_runner(
 
 
 def real_runner(path: Path, threads: int, size: tuple[int, int]) -> Callable[[], object]:
-    """What runs another ONNX file once, with ONNX Runtime's default optimisations, on float noise.
+    """Make a function that runs another ONNX file once, with ONNX Runtime's default optimisations, on float noise.
 
     Raises:
         ValueError: there is no such file, or its input is not a batch of images.

@@ -1,4 +1,4 @@
-# BiT, first step (Liu et al. 2022): binary weights and 2-bit inputs; the result starts and teaches bit.py.
+# BiT, first step (Liu et al. 2022): binary weights and 2-bit inputs; the result is start and teacher of bit.py.
 # For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/datasets/glue.
 _base_ = './bit.py'
 

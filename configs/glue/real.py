@@ -1,4 +1,4 @@
-# The full-precision classifier; what it writes to its pretrained/ starts and teaches the other rows.
+# The full-precision classifier; what it writes to its pretrained/ is the start and the teacher of the other rows.
 # For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/datasets/glue.
 _base_ = '../_base_/datasets/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
 

@@ -1,4 +1,4 @@
-"""What training costs on a device, in time and in memory."""
+"""Measure what training costs on a device, in time and in memory."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def step_cost(model: nn.Module, loss: Callable[[], Tensor], device: str, rounds:
 
 
 def compare_cost(check: str, numbers: Mapping[str, float], real: Mapping[str, float]) -> Finding:
-    """What a variant costs, and how often what its full-precision counterpart does.
+    """Compare the cost of a variant with that of its full-precision counterpart.
 
     Example:
         >>> compare_cost('ReBNN', {'ms': 2.5, 'kept MiB': 1.0}, {'ms': 2.0, 'kept MiB': 2.0}).detail

@@ -1,4 +1,4 @@
-"""What a check of a device finds, and what is compared: the outcome of a training step, tensor by tensor."""
+"""Compare the outcome of a training step tensor by tensor, and hold what a check of a device finds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rebnn_mm.registry import list_classes
 
 
 class Finding(NamedTuple):
-    """What one check found.
+    """Result of one check.
 
     Attributes:
         check: what was looked at.

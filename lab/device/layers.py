@@ -24,7 +24,7 @@ under autocast the rounding of outputs and gradients to 8 or 11 bits."""
 
 
 def modes(channels_last: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What a layer is tried with: float32, both layouts, both kinds of half precision."""
+    """List what a layer is tried with: float32, both layouts, both kinds of half precision."""
     yield 'float32', {}
     if channels_last:
         yield 'channels_last', dict(channels_last=True)
@@ -74,7 +74,7 @@ def check_sums(device: str) -> Findings:
 
 
 def check_memory_modes(device: str) -> Findings:
-    """What is kept for the backward pass changes no bit, in blocks of every style."""
+    """Check that memory modes change no bit, in blocks of every style."""
     for style in sorted(name for name in BLOCKS.module_dict if name.islower()):
         for dtype in (torch.float32, torch.bfloat16):
             outcomes = {}
@@ -144,7 +144,7 @@ class Compiled(nn.Module):
         self.block, self.backend = block, backend
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of the block."""
+        """Run the block."""
         return torch.compile(self.block, backend=self.backend)(x)
 
 

@@ -1,4 +1,4 @@
-"""The tables of lab/reports/size_and_ops.md: our networks, and the paper's 28 figures beside what counting gives.
+"""The tables of lab/reports/size_and_ops.md: our networks, and the paper's 28 figures next to what counting gives.
 
 python -m lab.paper_costs                                  # print them
 python -m lab.paper_costs --update lab/reports/size_and_ops.md    # renew them in the page

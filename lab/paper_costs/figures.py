@@ -1,4 +1,4 @@
-"""The sizes and operation counts printed in the paper, each beside what counting gives."""
+"""The sizes and operation counts printed in the paper, each next to what counting gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of lab/reports/size_and_ops.md: the paper's figures beside counted ones, and what our networks cost."""
+"""Write the tables of lab/reports/size_and_ops.md: the paper's figures next to counted ones, and our own costs."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -32,7 +32,7 @@ OWN = (
 
 @cache
 def write_own_table() -> str:
-    """What networks of this project cost at their config's own input."""
+    """Count what networks of this project cost at their config's own input."""
     lines = [
         '| config | input | regions | MACs, G | binary | OPs, G | checkpoint, MB | deployed, MB | compression |',
         '|---|---|--:|--:|--:|--:|--:|--:|--:|',
@@ -79,7 +79,7 @@ def figures_table(counted: Mapping[str, NetworkCost]) -> str:
 
 
 def networks_table() -> str:
-    """Which config each network is, with the entries that are overridden and the input."""
+    """List the config of each network, the entries that are overridden, and the input."""
     lines = ['| network | config | input | regions | `--cfg-options` |', '|---|---|---|--:|---|']
     for name, network in NETWORKS.items():
         shape = 'x'.join(map(str, network.shape))

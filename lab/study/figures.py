@@ -85,7 +85,7 @@ def draw_histograms(settings: Records, layers: Sequence[str]) -> Figure:
 
 
 def shares(record: dict[str, Any], layer: str | None = None) -> dict[str, float]:
-    """Where final latent weights are, in percent: near zero, near the scaling factor, or further out.
+    """Measure where final latent weights are, in percent: near zero, near the scaling factor, or further out.
 
     Args:
         record: of a finished run.

@@ -23,7 +23,7 @@ class ReBNNAlphaStartHook(Hook):
 
     alpha starts at the channel-wise mean of \|w\|; the paper does not say where. Behind batch norm its size does not
     change what the network computes, but gradients of the latent weights grow with it, and the largest \|G\| of the
-    gamma rule falls. Add it behind the method's hook.
+    gamma rule falls. Add it after the method's hook.
 
     Args:
         factor: above 0.
@@ -66,7 +66,7 @@ class ReBNNGammaGrowthHook(Hook):
 
     with e finished epochs of E, the share s of the start and the power p. Not of the paper: a term that is firm from
     the first epoch on slows learning, and there is little to steady before training settles. For layers with a number
-    as gamma; add it behind the method's hook.
+    as gamma; add it after the method's hook.
 
     Args:
         start: share s at the start, 0 to 1.

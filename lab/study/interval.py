@@ -27,7 +27,7 @@ class Estimate:
     n: int
 
     def text(self, digits: int = 1) -> str:
-        """As tables show it: the interval, or that there is but one value.
+        """Write the interval as tables show it, or that there is only one value.
 
         Example:
             >>> estimate([56.0, 57.0, 58.0]).text(), estimate([56.0]).text()
@@ -37,7 +37,7 @@ class Estimate:
         return f'{self.mean:.{digits}f}{width} (n = {self.n})'
 
     def verdict(self) -> str:
-        """Of a difference: on which side of zero its interval lies, or that this is open.
+        """Say on which side of zero the interval of a difference lies, or that this is open.
 
         Example:
             >>> estimate([1.0, 1.1]).verdict(), estimate([1.0]).verdict()

@@ -1,4 +1,4 @@
-"""What is to be run: a list of settings with their seeds, read from a file, and the config that each run trains."""
+"""Plan what to run: a list of settings with their seeds, read from a file, and the config that each run trains."""
 
 import copy
 import json
@@ -24,15 +24,15 @@ class PlannedRun:
         id: of its record and its work dir, ``<list>.<name>.seed<seed>``; two lists that share a run name the same one.
         name: short name.
         label: what tables call it.
-        config: config file, relative to the root of the project, behind the variables that it reads, as in a shell:
+        config: config file, relative to the root of the project, after the variables that it reads, as in a shell:
             ``METHOD=bnn configs/cifar10/resnet20.py``.
         options: overrides, as ``--cfg-options`` has them.
         budget: overrides that say how long training is and on how much data.
-        hooks: hooks added behind those of the config; they come last, so they see what the method's hook has done.
+        hooks: hooks added after those of the config; they come last, so they see what the method's hook has done.
         seed: of ``randomness.seed``.
         score: name of the score that counts, as the evaluator writes it.
         start: run whose last weights this one starts from, None for the config's own start.
-        teacher: run whose model, with its last weights, teaches this one, None for the config's own teacher.
+        teacher: run whose model, with its last weights, is the teacher of this one, None for the config's own teacher.
         test: overrides for the test after training, as ``--cfg-options`` has them; None for no test.
 
     Example:
@@ -58,7 +58,7 @@ class PlannedRun:
 
     @property
     def definition(self) -> dict[str, Any]:
-        """All that decides what the run computes, beside the code. Names and labels are not part of it."""
+        """Collect all that decides what the run computes, apart from the code. Names and labels are not part of it."""
         taught = {} if self.teacher is None else dict(teacher=self.teacher.id)
         return dict(
             config=self.config,
@@ -100,7 +100,7 @@ class PlannedRun:
         Args:
             root: root of the project.
             start: checkpoint of the run it starts from; without it from random weights, whatever the config says.
-            teacher: checkpoint of the run that teaches it.
+            teacher: checkpoint of the run that is its teacher.
 
         Raises:
             ValueError: the config lacks an entry that an override goes into.
@@ -171,7 +171,7 @@ def read_chosen(config: str, root: Path) -> Config:
 
 
 def user_command(experiment: str, run: PlannedRun) -> str:
-    """What makes one run of a list again."""
+    """Write the command that makes one run of a list again."""
     return f'snakemake -s lab/Snakefile --cores 1 {experiment} --config only={run.name} seeds={run.seed}'
 
 
@@ -189,7 +189,7 @@ class Row:
     Attributes:
         name, label: of the runs.
         runs: one per seed.
-        paper: the paper's number beside it, None where it has none.
+        paper: the paper's number next to it, None where it has none.
         table: whether the row is shown; a first stage that others start from need not be.
     """
 
@@ -208,7 +208,7 @@ class Experiment:
         name: name of its file.
         title: what its table is called.
         score: name of the score that counts, as the evaluator writes it.
-        also: scores of the test that the table shows beside it.
+        also: scores of the test that the table shows next to it.
         paper: what the paper's column holds; empty where the paper has no such numbers.
         rows: in the order of the file.
     """
@@ -258,9 +258,9 @@ def read_experiment(path: str | Path) -> Experiment:
     it the score is that of the last validation); ``also`` names more scores of the test that the table shows;
     ``paper`` says what the paper's column is. A run has a ``name``, a ``label``, a ``config`` and, if it needs them,
     ``options``, ``budget`` and ``hooks`` of its own, ``seeds`` in place of the list's, ``start`` (the name of the run
-    before it whose last weights it starts from, of the same seed), ``teacher`` (the run before it that teaches it, of
-    the same seed), ``paper`` (its number), ``table=False`` and, if it is a run of another list, that one's ``id``,
-    ``'<list>.<name>'``.
+    before it whose last weights it starts from, of the same seed), ``teacher`` (the run before it that it learns
+    from, of the same seed), ``paper`` (its number), ``table=False`` and, if it is a run of another list, that one's
+    ``id``, ``'<list>.<name>'``.
 
     Args:
         path: a file of this form.
@@ -280,7 +280,7 @@ def read_experiment(path: str | Path) -> Experiment:
         name = entry['name']
         if name in rows:
             raise RebnnError(f'{path}: two runs are called {name!r}. Rename one.')
-        for key, use in (('start', 'start from'), ('teacher', 'be taught by')):
+        for key, use in (('start', 'start from'), ('teacher', 'learn from')):
             if entry.get(key) is not None and entry[key] not in rows:
                 raise RebnnError(f'{path}, run {name!r}: no run {entry[key]!r} stands before it to {use}.')
         rows[name] = Row(
@@ -305,7 +305,7 @@ def _plan(
     id: str, content: Mapping[str, Any], entry: Mapping[str, Any], seed: int, rows: Mapping[str, Row]
 ) -> PlannedRun:
     before: dict[str, PlannedRun | None] = dict(start=None, teacher=None)
-    for key, use in (('start', 'starts from'), ('teacher', 'is taught by')):
+    for key, use in (('start', 'starts from'), ('teacher', 'learns from')):
         if entry.get(key) is not None:
             before[key] = next((run for run in rows[entry[key]].runs if run.seed == seed), None)
             if before[key] is None:

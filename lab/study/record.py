@@ -1,4 +1,4 @@
-"""What remains of a finished run: one small text file."""
+"""Keep a finished run as one small text file."""
 
 import json
 from collections.abc import Iterator
@@ -38,8 +38,8 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
 
 - ``status``: ``'finished'``; ``error``: None. A run that fails leaves no record.
 - ``id``: of the run, which its list gives it. Records of before that have a ``key``, too: the hash that named them.
-- ``config`` to ``start``: the run's definition as it was then; where another run has taught it, its id as ``teacher``
-  is part of it, as ``start`` is that of the run whose weights it began with.
+- ``config`` to ``start``: the run's definition as it was then; where it had another run as teacher, the id as
+  ``teacher`` is part of it, as ``start`` is that of the run whose weights it began with.
 - ``final``: the score named ``score`` at the last validation, in the evaluator's unit.
 - ``curves``: ``epoch`` and ``value`` lists by name: scores, mean training loss and the method's scalars by epoch.
 - ``flips``: by layer ``weights``, ``steps`` and the four counts of the weight recorder, lists over epochs.

@@ -56,7 +56,7 @@ def train(
     Args:
         experiment: name of its list.
         run: what to train.
-        work_root: folder of the work dirs, its own and those of the runs it starts from and is taught by.
+        work_root: folder of the work dirs, its own and those of the runs that it starts from or that are its teachers.
         command: what trains; the config, ``--work-dir``, a folder and ``--resume`` are added.
         workers: how many runs share the machine, for the record.
         root: root of the project.
@@ -195,7 +195,7 @@ def read_costs(work_dir: Path) -> dict[str, float]:
 
 
 def read_devices(work_dir: Path) -> str:
-    """What a training ran on, the devices of its parts in their order; a part of an older version is a CPU's."""
+    """Read the devices of a training's parts in their order; a part of an older version is a CPU's."""
     return ', then '.join(dict.fromkeys(line.get('device', 'cpu') for line in _parts(work_dir)))
 
 
@@ -204,7 +204,7 @@ def _parts(work_dir: Path) -> list[dict[str, Any]]:
 
 
 def train_command(gpus: int) -> list[str]:
-    """What trains, through this project's own training tool."""
+    """Write the command that trains, by this project's own training tool."""
     tool = str(ROOT / 'tools' / 'train.py')
     if gpus == 1:
         return [sys.executable, tool]

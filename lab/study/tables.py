@@ -251,7 +251,7 @@ def _test_score(record: dict[str, Any], name: str) -> float:
 
 
 def short(score: str) -> str:
-    """What a table calls a score."""
+    """Name a score as tables do."""
     return {'accuracy/top1': 'top-1', 'coco/bbox_mAP': 'AP', 'coco/bbox_mAP_50': 'AP50'}.get(score, score)
 
 

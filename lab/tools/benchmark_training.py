@@ -300,7 +300,7 @@ def print_report(report: dict[str, Any]) -> None:
         times = (f'{row[key]:.1f}' if key in row else '-' for key in ('median_ms', 'p10_ms', 'p90_ms'))
         table.add_row(VARIANTS[name].words, *times, ratio, f'{row["kept_mib"]:.1f}', peak)
     console.print(table)
-    console.print('kept MiB: what the backward pass needs of the forward pass, beside parameters and buffers')
+    console.print('kept MiB: what the backward pass needs of the forward pass, without parameters and buffers')
     if report['before_mib']:
         console.print(f'peak MiB: of the whole process, of which imports and data are {report["before_mib"]:.0f}')
     console.print(f'batch size {report["batch_size"]}, image size {report["image_size"]}, {report["rounds"]} rounds')

@@ -40,8 +40,8 @@ PARTS = {
     'sync': 'no step of ReBNN ResNet-18 waits for the device',
     'compile': 'torch.compile of blocks against the blocks',
     'processes': 'two processes (NCCL, two cards) against one',
-    'encoder': 'memory and time of a step of a binary BERT beside the real one',
-    'cost': 'memory and time of a step of ResNet-18, Faster R-CNN C4, SSD300, compiled ResNet-20 and their real twins',
+    'encoder': 'memory and time of a step of a binary BERT compared with the full-precision one',
+    'cost': 'memory and time of a step of ResNet-18, Faster R-CNN C4, SSD300, compiled ResNet-20, and fp32',
     'training': 'short trainings of the list lab/experiments/methods_gpu.py and of two detectors, each as a command',
 }
 COSTS = (
@@ -84,7 +84,7 @@ def last_line(text: str) -> str:
 
 
 def check_cost(device: str) -> Iterator[Finding]:
-    """The real twin and ReBNN's memory modes, by lab/tools/benchmark_training.py."""
+    """Measure the full-precision counterpart and ReBNN's memory modes, by lab/tools/benchmark_training.py."""
     from lab.device.cost import compare_cost, compare_with_goal
     from lab.device.detector_ops import missing_ops
 
@@ -260,7 +260,7 @@ def state_of(findings: list[Finding]) -> str:
 
 
 def machine(device: str) -> dict[str, Any]:
-    """What the numbers belong to."""
+    """Describe machine and versions."""
     import datetime
     import platform
     from importlib import metadata

@@ -125,7 +125,7 @@ def try_one(name: str, answer: Connection, limit: int) -> None:
 
 
 def conditions(rows: dict[str, Any]) -> str:
-    """What belongs to the numbers, in a sentence."""
+    """Describe the conditions of the measurement in a sentence."""
     dates = sorted({row['date'] for row in rows.values()})
     cpu = describe_cpu(None, Path('/'))
     name = cpu['cpuinfo'].get('model name', cpu['machine'])

@@ -66,7 +66,7 @@ def is_trained(work_dir: Path, max_iters: int) -> bool:
 
 
 def scores_of(work_dir: Path) -> dict[str, float] | None:
-    """What ``tools/test.py --work-dir <work dir>/test`` wrote, None if cut off or older than the best checkpoint."""
+    """Read what ``tools/test.py --work-dir <work dir>/test`` wrote; None if cut off or older than the best weights."""
     best = best_checkpoint(work_dir)
     found = sorted(work_dir.glob('test/*/*.json'), key=lambda path: path.stat().st_mtime)
     if best is None or not found or found[-1].stat().st_mtime < best.stat().st_mtime:

@@ -1,4 +1,4 @@
-"""Train and score rows of the GLUE table, and print it with the paper's numbers beside.
+"""Train and score rows of the GLUE table, and print it next to the paper's numbers.
 
     python -m lab.tools.glue_table --dry-run                              # what would run, and what is missing
     python -m lab.tools.glue_table                                        # the paper's nine columns, every row
@@ -6,9 +6,9 @@
     python -m lab.tools.glue_table --network minilm --tasks sst2          # sized for a CPU
     python -m lab.tools.glue_table --collect                              # only print what is finished
 
-Runs that others start from (the full-precision row teaches the rest) come first, whether asked for or not. What is
-finished is not run again, what was interrupted is resumed. Each score is that of tools/test.py with the checkpoint
-that was best on the development set, as the papers have it.
+Runs that others start from (the full-precision row is the teacher of the rest) come first, whether asked for or not.
+What is finished is not run again, what was interrupted is resumed. Each score is that of tools/test.py with the
+checkpoint that was best on the development set, as the papers have it.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def is_official(run: Run) -> bool:
 
 
 def print_plan(runs: Sequence[Run]) -> None:
-    """What would run, and then each missing input once."""
+    """Print what would run, and then each missing input once."""
     missing: dict[str, tuple[str, list[str]]] = {}
     for run in runs:
         if run.is_finished():

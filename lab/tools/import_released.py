@@ -42,7 +42,7 @@ class Released(NamedTuple):
         source: where its file or its code is published.
         rules: applied in their order to each name; what ends in '#0', '#1', ... is put together along the channels.
         unused: names, as published, of what the network holds and does not compute with.
-        kept: ending of what our network has beside it and does not predict with.
+        kept: ending of what our network has in addition and does not predict with.
         folded: names, as ours, of what has no place of its own; ``revalue`` reads them.
         revalue: changes values where the same network is computed in another way.
     """
@@ -183,12 +183,12 @@ JUST_ABOVE_ZERO = 2.0**-24
 
 
 def bidet_ssd_values(found: dict[str, Tensor]) -> None:
-    r"""What BiDet's SSD computes in another way than ours.
+    r"""Convert the values of BiDet's SSD that it computes in another way than ours.
 
-    A bias in front of a norm goes into its mean. Behind the ReLU of conv7 the signs s of the first extra layer are 0
+    A bias before a norm goes into its mean. After the ReLU of conv7 the signs s of the first extra layer are 0
     and 1, as :math:`sign(0) = 0` there: :math:`s = (t + 1) / 2` with the sign t, -1 or +1, of what is less by next to
     nothing; and a norm of half its input plus a constant is another norm of its input. The heads have the background
-    first, and in front of each anchor's means its log variances.
+    first, and before each anchor's means its log variances.
     """
     before = found['backbone.conv7.bn.running_mean']
     before -= reshape(found.pop(CONV7_BIAS), before.shape, 'vgg.layers.22.bias')

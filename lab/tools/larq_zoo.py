@@ -77,7 +77,7 @@ def keras_state(path: Path) -> dict[str, Tensor]:
 
 
 def as_pytorch(stored: Sequence[Stored]) -> dict[str, Tensor]:
-    """The same from what a file holds.
+    """Convert the tensors of a file to PyTorch's layout.
 
     Example:
         >>> as_pytorch([('dense_3', 'dense_3/kernel:0', np.zeros((8, 2)))])['dense.0.weight'].shape
@@ -146,7 +146,7 @@ def in_order(kind: str, places: Sequence[str]) -> Rule:
 
 
 def quicknet_rules(depths: Sequence[int]) -> list[Rule]:
-    """Where QuickNet's layers have their places.
+    """Map QuickNet's layers to places in our network.
 
     Args:
         depths: blocks of each stage.
@@ -169,7 +169,7 @@ def quicknet_rules(depths: Sequence[int]) -> list[Rule]:
 
 
 BLURS = tuple(f'backbone.layer{stage}.0.2.weight' for stage in (2, 3, 4))
-"""QuickNet's fixed filters, which the file holds beside the learned ones."""
+"""QuickNet's fixed filters, which the file holds in addition to the learned ones."""
 
 
 def quicknet_values(found: dict[str, Tensor]) -> None:

@@ -131,7 +131,7 @@ def check_model(
 
 
 def swap(real: Config, cfg: Config, size: int, _: Path) -> Row:
-    """Which of its layers become binary."""
+    """Choose the layers that become binary."""
     torch.manual_seed(0)
     model = build_network(real)
     plan = plan_binary(model, **LAYERS, example=example_image(model, (size, size)))
@@ -147,7 +147,7 @@ def swap(real: Config, cfg: Config, size: int, _: Path) -> Row:
 
 
 def step_runner(cfg: Config, samples: Sequence[Any], folder: Path, optim_wrapper: Any = None) -> Runner:
-    """What trains one iteration on samples, by the config's optimizer if none is given, from torch's start."""
+    """Build a runner of one iteration on samples, by the config's optimizer if none is given, from torch's start."""
     runner = Runner(
         model=copy.deepcopy(cfg.model),
         data_preprocessor=cfg.get('data_preprocessor'),
@@ -312,7 +312,7 @@ def _why(row: Row, step: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What ran, beside our own version."""
+    """List the versions of what ran, apart from our own."""
     import mmdet
     import mmpretrain
     import onnxruntime

@@ -136,7 +136,7 @@ def drive(model: nn.Module, variant: Variant, optimizer: torch.optim.Optimizer, 
 
 
 def measure_kept_mib(cfg: Config, variant: Variant, batch: Any, device: str, compiled: bool) -> float:
-    """What a forward pass keeps for the backward pass, each storage once, without parameters and buffers."""
+    """Measure what a forward pass keeps for the backward pass, each storage once, without parameters and buffers."""
     model = build_model(cfg, variant, device)
     # Without its rules a layer warns, and a compiled graph would break there.
     drive(model, variant, torch.optim.SGD(model.parameters()))

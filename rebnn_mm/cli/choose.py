@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Everything that is asked for, as JSON holds it; written to ``args.json`` step by step."""
+    """Score and time everything asked for, as JSON holds it, and write it to ``args.json`` step by step."""
     files = label_files(args.files)
     unknown = next((label for label in args.int8_of if label not in files), None)
     if unknown is not None:
@@ -166,7 +166,7 @@ def calibration_images(cfg: Config, path: Path) -> CalibrationImages:
 
 
 def load_report(path: Path) -> dict[str, Any]:
-    """What an earlier call has written."""
+    """Read what an earlier call has written."""
     try:
         report = json.loads(path.read_text(encoding='utf-8')) if path.is_file() else {}
         if report == {} or (isinstance(report, dict) and isinstance(report.get('scores'), dict)):
@@ -227,7 +227,7 @@ def time_files(cfg: Config, files: dict[str, Path], args: argparse.Namespace) ->
 
 
 def circumstances(args: argparse.Namespace) -> dict[str, Any]:
-    """What belongs to the numbers, as JSON holds it."""
+    """Describe the conditions of the measurement, as JSON holds them."""
     return {
         'date': datetime.now(timezone.utc).isoformat(timespec='seconds'),
         'command': quote_command(),

@@ -116,7 +116,7 @@ def write(args: argparse.Namespace) -> list[Path]:
 
 
 def work_dir_of(config: Path) -> Path:
-    """Where ``rebnn train`` writes."""
+    """Name the folder that ``rebnn train`` writes to."""
     return Path('work_dirs', config.stem)
 
 

@@ -406,7 +406,7 @@ def report(
     if anchors is None:
         console.print('anchors: left as in the base')
     else:
-        console.print('share of the boxes that an anchor overlaps with by at least a half, each class counted alike:')
+        console.print('boxes that some anchor overlaps by half or more, averaged over the classes:')
         for what, fit in zip(('of the base', 'chosen'), anchors, strict=True):
             scales, ratios = (', '.join(f'{value:g}' for value in values) for values in fit[:2])
             same = ' (the same)' if what == 'chosen' and anchors[0] is anchors[1] else ''

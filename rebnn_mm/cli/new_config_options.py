@@ -70,7 +70,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         'faster; or a config; default: %(default)s',
     )
     for split in ('train', 'val', 'test'):
-        parser.add_argument(f'--{split}', type=Path, help=f"COCO's or CSV file for {split}, if not its name")
+        parser.add_argument(
+            f'--{split}', type=Path, help=f'COCO or CSV file with the {split} images, if its name does not say so'
+        )
     parser.add_argument(
         '--size',
         nargs=2,

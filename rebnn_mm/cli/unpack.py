@@ -1,6 +1,6 @@
 """Make a checkpoint of a packed model: it scores the same in PyTorch, and can be trained on.
 
-    rebnn unpack zoo:blood-cells blood_cells.pth --images data/bccd/images
+    rebnn unpack zoo:blood-cells blood_cells.pth --images demo/blood_cells/images
     rebnn test rebnn_mm::bccd/faster_rcnn_r18_rebnn_taught_bccd.py blood_cells.pth
     rebnn train my_config.py --cfg-options load_from=blood_cells.pth
 
@@ -51,7 +51,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     from rebnn_mm.deploy.loading import load, locate_model
-    from rebnn_mm.export.preprocess import preprocessing
+    from rebnn_mm.export.preprocess import read_preprocessing
     from rebnn_mm.export.source import image_size
     from rebnn_mm.export.unpack import fit_norms, unpack
 
@@ -71,7 +71,7 @@ def main() -> None:
         examples = None if args.images is None else calibration_images(cfg, args.images)
         with user_errors(cfg):
             model = MODELS.build(cfg.model)
-        size = image_size(cfg, preprocessing(cfg).steps)
+        size = image_size(cfg, read_preprocessing(cfg).steps)
         left = unpack(model, onnx.load(str(path)), size)
         seen = None if examples is None else fit_norms(model, lambda: passes(model, examples))
         meta = dict(dataset_meta=dict(classes=metadata.classes), cfg=cfg.pretty_text)
@@ -92,9 +92,9 @@ def main() -> None:
 def calibration_images(cfg: Config, images: list[str]) -> CalibrationImages:
     """The named images, or those of the config's training set, prepared as the config does."""
     from rebnn_mm.export.calibration import CalibrationImages, image_files, training_images
-    from rebnn_mm.export.preprocess import preprocessing
+    from rebnn_mm.export.preprocess import read_preprocessing
 
-    return CalibrationImages(preprocessing(cfg)[0], image_files(images) if images else training_images(cfg))
+    return CalibrationImages(read_preprocessing(cfg)[0], image_files(images) if images else training_images(cfg))
 
 
 def passes(model: torch.nn.Module, images: CalibrationImages) -> Iterator[object]:

@@ -18,9 +18,9 @@ from .photo_places import (
     Box,
     Photo,
     Places,
-    beginning,
     by_folder,
     find_box_fault,
+    find_split,
     refuse_wrong,
     split_of_folder,
 )
@@ -93,7 +93,7 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
         )
     present = {box.name for box in boxes}
     classes = tuple(name for name in order if name in present)
-    notes += [f'classes have no box anywhere and are left out\t{name}' for name in order if name not in present]
+    notes += [f'classes without any box are left out\t{name}' for name in order if name not in present]
     counts = {
         split: Counter(box.name for photo in photos for box in photo.boxes if not box.crowd)
         for split, photos in splits.items()
@@ -121,9 +121,9 @@ def _read(places: Places, named: dict[str, Path]) -> tuple[dict[str, list[Photo]
         return read_yolo(names, places)
     if label is not None:
         raise RebnnError(
-            f"{label} is of YOLO's form, and nothing names the classes: write {folder / 'data.yaml'} with the lines "
-            'train: (folder of images), val: (another) and names: [first, second], or a classes.txt with a name in '
-            'each line.'
+            f'{label} is a YOLO label file, and nothing names the classes: write {folder / "data.yaml"} with the '
+            'lines train: (folder of images), val: (another) and names: [first, second], or a classes.txt with a '
+            'name in each line.'
         )
     tables = csv_files(folder)
     if tables:
@@ -186,7 +186,7 @@ def _coco_files(folder: Path, named: Mapping[str, Path]) -> dict[str, Path]:
         if path in named.values() or not _is_coco(path):
             continue
         words = re.findall('[A-Z]?[a-z]+|[A-Z]+', path.stem)
-        split = beginning(words) or split_of_folder(path, folder)
+        split = find_split(words) or split_of_folder(path, folder)
         if split not in named:
             found.setdefault(split, []).append(path)
     if 'train' in named:
@@ -268,7 +268,7 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
                 number, name = image['id'], image['file_name']
                 file = places.find(name, path.parent, split)
                 if file is None:
-                    wrong.append(places.missing(name))
+                    wrong.append(places.explain_missing(name))
                     continue
                 if file in photos:
                     places.notes.append(f'images are listed twice, and their boxes put together\t{name}')
@@ -310,7 +310,7 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
         split = split_of_folder(path, folder) or 'train'
         file = next((file for name in names if name and (file := places.find(name, path, split))), None)
         if file is None:
-            wrong.append(f'{places.missing(named or path.stem)}, for {path}')
+            wrong.append(f'{places.explain_missing(named or path.stem)}, for {path}')
             continue
         photos[path] = places.photo(file, (size[0], size[1]), boxes, wrong)
     refuse_wrong(folder, wrong)

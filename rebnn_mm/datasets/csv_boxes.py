@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import RebnnError
-from .photo_places import IMAGES, Box, Photo, Places, beginning, by_folder, find_box_fault, is_number, refuse_wrong
+from .photo_places import IMAGES, Box, Photo, Places, by_folder, find_box_fault, find_split, is_number, refuse_wrong
 
 COLUMNS = {
     'file': ('filename', 'file', 'filepath', 'image', 'imagepath', 'imagename', 'imagefile', 'path', 'img', 'imageid'),
@@ -51,7 +51,7 @@ def csv_files(folder: Path) -> dict[str, Path]:
         return {'': tables[0]}
     found: dict[str, Path] = {}
     for path in tables:
-        split = beginning(re.findall('[A-Za-z]+', path.stem)) or beginning(reversed(path.parent.parts)) or 'train'
+        split = find_split(re.findall('[A-Za-z]+', path.stem)) or find_split(reversed(path.parent.parts)) or 'train'
         if split in found:
             raise RebnnError(
                 f'{found[split]} and {path} could both be the boxes of one split. Name those to use: --train FILE '
@@ -82,10 +82,10 @@ def read_csv(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[
             name = row[table.file].strip()
             file = _find(name, path, split, places)
             if file is None:
-                wrong.append(f'row {number}: {places.missing(name)}')
+                wrong.append(f'row {number}: {places.explain_missing(name)}')
                 continue
             named = '' if table.split is None else row[table.split].strip()
-            own = split if table.split is None else SETS.get(named.upper()) or beginning([named])
+            own = split if table.split is None else SETS.get(named.upper()) or find_split([named])
             photo = photos.get((own, file)) or places.photo(file, (0, 0), [], wrong)
             photos[own, file] = photo
             texts = [row[column].strip() for column in table.box]

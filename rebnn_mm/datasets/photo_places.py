@@ -105,7 +105,7 @@ class Places:
                     return place / usual / name
         return found[0] if len(found) == 1 else None
 
-    def missing(self, name: str) -> str:
+    def explain_missing(self, name: str) -> str:
         """Say why :meth:`find` finds none."""
         several = len(self.by_name.get(PureWindowsPath(name).name, []))
         if several > 1:
@@ -134,10 +134,10 @@ class Places:
 
 def split_of_folder(path: Path, folder: Path) -> str:
     """With which the name of the innermost folder begins that has one, such as ``valid``; '' if none has."""
-    return beginning(reversed(path.relative_to(folder).parts[:-1]))
+    return find_split(reversed(path.relative_to(folder).parts[:-1]))
 
 
-def beginning(names: Iterable[str]) -> str:
+def find_split(names: Iterable[str]) -> str:
     """The split with which the first of the names begins that begins with one."""
     return next((split for name in names for split in SPLITS if name.lower().startswith(split)), '')
 

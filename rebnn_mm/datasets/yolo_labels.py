@@ -151,7 +151,7 @@ def _read_list(path: Path, root: Path, places: Places) -> Iterator[Path]:
             near = [path.parent / name, root / name]
             found = next((place.resolve() for place in near if place.is_file()), None) or places.find(name, path, '')
             if found is None:
-                raise RebnnError(f'{path}: {places.missing(name)}.')
+                raise RebnnError(f'{path}: {places.explain_missing(name)}.')
             yield found
 
 

@@ -1,4 +1,4 @@
-"""What a detector finds in an image."""
+"""Objects that a detector finds in an image."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class LibraryError(RebnnError):
 
 
 def library_path() -> Path:
-    """Where the ONNX Runtime operators are: ``librebnn_ort`` installed, or what ``REBNN_ORT_LIBRARY`` names."""
+    """Find the ONNX Runtime operators: ``librebnn_ort`` installed, or what ``REBNN_ORT_LIBRARY`` names."""
     named = os.environ.get(VARIABLE)
     if named:
         if not Path(named).is_file():

@@ -1,4 +1,4 @@
-"""Where the pictures of many images go for the command: into a folder or a video."""
+"""Write the painted images of the command into a folder or a video."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RATE = 25
 """Frames a second where no video file says another number."""
 
 
-def painting(out: Path, sources: Sequence[str]) -> AbstractContextManager[Add]:
+def open_output(out: Path, sources: Sequence[str]) -> AbstractContextManager[Add]:
     """Choose between folder and video by the ending; what is there once the block has ended is whole."""
     if out.suffix.lower() in WRITTEN and not out.is_dir():
         if is_input(out, sources):

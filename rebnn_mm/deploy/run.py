@@ -1,4 +1,4 @@
-"""The command ``rebnn-run``: what a packed model finds in an image or in a text.
+"""Print what a packed model finds in an image or a text: the command ``rebnn-run``.
 
 rebnn-run zoo:blood-cells-tiny zoo:BloodImage_00021.jpg --out painted.png
 rebnn-run resnet18.onnx cat.jpg
@@ -41,7 +41,7 @@ from .image import read_image
 from .loading import load
 from .model import ImageModel
 from .native import MOST_THREADS
-from .painted import painting
+from .painted import open_output
 from .session import library_available
 from .several import images_of, is_several
 from .text_classifier import TextClassifier
@@ -227,7 +227,7 @@ def run_several(args: argparse.Namespace, model: ImageModel, sources: Sequence[s
 
     options = {'top': args.top} if isinstance(model, Classifier) else {}
     start, number, broken = time.perf_counter(), 0, []
-    with nullcontext() if args.out is None else painting(args.out, sources) as add:
+    with nullcontext() if args.out is None else open_output(args.out, sources) as add:
         for result in model.stream(images(), batch=args.batch, workers=args.threads, on_error='return', **options):
             name, image = seen.popleft()
             if isinstance(result, ImageError):
@@ -297,7 +297,7 @@ def _check_out(out: Path, model: object) -> None:
 
 
 def _save_outputs(outputs: Mapping[str, np.ndarray], out: Path) -> None:
-    """As ``numpy.savez`` would, which however takes no output of the name "file"."""
+    """Write arrays as ``numpy.savez`` does, which refuses an output named "file"."""
     try:
         with whole_file(out) as part, zipfile.ZipFile(part, 'w') as archive:
             for name, value in outputs.items():

@@ -1,4 +1,4 @@
-"""What a training shows: some lines on what is trained, a bar, and a line per epoch. The log file has the rest."""
+"""Show a training: some lines on what is trained, a bar, and a line per epoch. The log file has the rest."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from rebnn_mm.deploy import Classifier, Detections, Detector, RawModel, TextClassifier, load
 from rebnn_mm.deploy.loading import Loaded
 from rebnn_mm.errors import RebnnError
-from rebnn_mm.export.preprocess import preprocessing
+from rebnn_mm.export.preprocess import read_preprocessing
 
 RUNNER_KEYS = (
     'work_dir', 'test_cfg', 'test_evaluator', 'default_hooks', 'env_cfg', 'log_processor', 'log_level', 'visualizer',
@@ -120,7 +120,7 @@ def other_preparation(packed: Classifier | Detector, cfg: Config) -> str | None:
     """One sentence on how a file prepares images differently from a config's test pipeline, ``None`` if equally."""
     stated = json.loads(packed.session.get_modelmeta().custom_metadata_map['rebnn.preprocess'])
     try:
-        steps = json.loads(json.dumps(preprocessing(cfg).steps))
+        steps = json.loads(json.dumps(read_preprocessing(cfg).steps))
     except ValueError as error:
         return f'{packed.name} prepares images in its own way, as on a board; {error}'
     differ = [

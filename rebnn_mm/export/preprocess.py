@@ -27,7 +27,7 @@ class Preprocessing(NamedTuple):
     notes: list[str]  # what the object cannot say, one sentence each
 
 
-def preprocessing(cfg: Config) -> Preprocessing:
+def read_preprocessing(cfg: Config) -> Preprocessing:
     """Read the steps from the test pipeline and the data preprocessor of a config."""
     found: dict[str, Any] = {}
     notes: list[str] = []

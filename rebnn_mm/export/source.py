@@ -22,7 +22,7 @@ from rebnn_mm.utils.data_files import check_data
 from ..errors import RebnnError
 from .calibration import CalibrationImages, dataset_images, image_files, spread, training_images
 from .examples import Example, Image, Text, prepare_example
-from .preprocess import ARRAY_SIZE, preprocessing, test_dataset, test_pipeline
+from .preprocess import ARRAY_SIZE, read_preprocessing, test_dataset, test_pipeline
 from .tasks import input_names, is_text_classifier, longest_text, task_of
 
 SIZE = (224, 224)
@@ -80,7 +80,7 @@ def load_source(
         return text_source(model.eval(), Path(config).name, cfg, classes, texts)
     if texts:
         raise RebnnError('the model takes images, not texts: use --image in place of --text.')
-    steps, notes = preprocessing(cfg)
+    steps, notes = read_preprocessing(cfg)
     task = task_of(model).name
     if task == 'classification' and 'resize' not in steps and 'crop' not in steps:
         if size is None:

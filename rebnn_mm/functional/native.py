@@ -1,4 +1,4 @@
-"""What the kernels of librebnn do for training on a CPU, where they are installed."""
+"""Call the kernels of librebnn for training on a CPU, where they are installed."""
 
 import ctypes
 import os
@@ -132,7 +132,7 @@ def _in_parts(count: int, run: Callable[[range], None]) -> None:
 
 
 def _start(tensor: Tensor | None, index: int) -> ctypes.c_void_p | None:
-    """Where a row of a contiguous tensor begins."""
+    """Find the address at which a row of a contiguous tensor begins."""
     if tensor is None:
         return None
     return ctypes.c_void_p(tensor.data_ptr() + index * tensor.stride(0) * tensor.element_size())

@@ -44,7 +44,7 @@ def join_channels(weights: Sequence[Tensor]) -> Channels:
 
 
 class Measured(NamedTuple):
-    r"""What the rule needs to know of the task's gradient and of the latent weight.
+    r"""Measurements of the task's gradient and the latent weight that the rule needs.
 
     Of all values ``negative``, where the weight is; of each channel the ``largest`` magnitude and the norm (``task``)
     of the gradient, the sum of the ``magnitude`` of the weight and the norm (``distance``) of

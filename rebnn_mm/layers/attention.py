@@ -12,7 +12,7 @@ from ..quantizers.builder import QuantizerConfig
 
 
 class AttentionParts(NamedTuple):
-    """What an attention computes.
+    """Values that an attention computes.
 
     ``output`` (B, N, H, d) is what the output layer sees; ``scores`` (B, H, N, N) are products of query and key times
     the scaling, before the mask; ``weights`` (B, H, N, N) are what the values are summed with.

@@ -30,7 +30,7 @@ class BinaryLayer(nn.Module):
     """Mixin of a layer with a ``weight``: hands weight and input to quantizers, or keeps full precision.
 
     A method's own layer is a subclass that names its quantizers (:attr:`method_weight`, :attr:`method_activation`), or
-    has those of another layer (``like=...`` behind its bases); an argument ``weight`` or ``activation`` of
+    has those of another layer (``like=...`` after its bases); an argument ``weight`` or ``activation`` of
     ``'default'`` means these. It names its torch layer as a base once more, because mmengine's ``init_cfg``
     (``layer='Conv2d'``) looks at direct bases only.
 
@@ -157,7 +157,7 @@ class BinaryLayer(nn.Module):
             # Of another method's state what this one learns may be missing.
             own = f'{prefix}weight_quantizer.'
             names = dict(quantizer.named_parameters()) or quantizer.state_dict()
-            quantizer.weight_loaded(self.weight, any(holds(state_dict, own + name, names[name]) for name in names))
+            quantizer.adopt_weight(self.weight, any(holds(state_dict, own + name, names[name]) for name in names))
 
     def _warn_if_not_driven(self) -> None:
         if self.weight_quantizer is not None and self.weight.requires_grad:

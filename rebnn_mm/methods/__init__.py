@@ -35,7 +35,7 @@ from .xnor import XNORConv2d, XNORLinear, XNORWeight
 
 
 class Method(NamedTuple):
-    """What one method's file holds: a summary with its source, and its quantizers and layers by name.
+    """One method: a summary with its source, and its quantizers and layers by name.
 
     Example:
         >>> METHODS['bnn'].names

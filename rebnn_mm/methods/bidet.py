@@ -30,7 +30,7 @@ class BiDetWeight(SignWeight):
     :class:`rebnn_mm.quantizers.BinaryMeanScaleWeight`, which has the same forward, leaves the second term out and
     masks the first one outside of [-1, 1].
 
-    Source: the definition behind BiDet's released code (Wang et al., CVPR 2020); the paper does not print a gradient.
+    Source: the definition used by BiDet's released code (Wang et al., CVPR 2020); the paper does not print a gradient.
 
     Example:
         >>> import torch

@@ -238,7 +238,7 @@ class WeightQuantizer(Quantizer):
             self.init_from_weight(weight)
             self.follows_weight = False
 
-    def weight_loaded(self, weight: Tensor, state_loaded: bool) -> None:
+    def adopt_weight(self, weight: Tensor, state_loaded: bool) -> None:
         """Called by the layer after a checkpoint filled its weight, and perhaps this quantizer's own state."""
         if not state_loaded:
             self.init_from_weight(weight)

@@ -113,7 +113,7 @@ def _variables(path: Path) -> dict[str, str]:
 
 
 def name_choices(path: str | Path) -> str:
-    """Name a config as in a shell: behind the variables that choose its parts and are not at their default."""
+    """Name a config as in a shell: after the variables that choose its parts and are not at their default."""
     chosen = [
         (name, os.environ.get(name, default), default) for name, default in _variables(config_path(path)).items()
     ]

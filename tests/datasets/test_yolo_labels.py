@@ -121,7 +121,7 @@ def test_labels_that_lie_elsewhere(copied):
 def test_labels_without_names_say_how_to_name_them(copied):
     folder = copied('yolo_labelimg')
     (folder / 'classes.txt').unlink()
-    with pytest.raises(match=r"is of YOLO's form, and nothing names the classes: write .*data\.yaml"):
+    with pytest.raises(match=r'is a YOLO label file, and nothing names the classes: write .*data\.yaml'):
         read_annotated(folder)
 
 

@@ -13,7 +13,7 @@ from mmengine.registry import DefaultScope
 import rebnn_mm  # noqa: F401
 from rebnn_mm.deploy.image import read_image
 from rebnn_mm.deploy.preprocess import Preprocess
-from rebnn_mm.export.preprocess import preprocessing
+from rebnn_mm.export.preprocess import read_preprocessing
 
 ROOT = Path(__file__).parents[2]
 PHOTOS = sorted((ROOT / 'demo/coco_sample/val2017').iterdir())[:2]
@@ -43,7 +43,7 @@ def expected(cfg, scope, path):
 def test_tensors_are_equal(name, path):
     cfg = Config.fromfile(ROOT / 'configs' / name)
     theirs, sample = expected(cfg, CONFIGS[name], path)
-    ours = Preprocess.parse(json.dumps(preprocessing(cfg).steps))(read_image(path))
+    ours = Preprocess.parse(json.dumps(read_preprocessing(cfg).steps))(read_image(path))
     assert np.array_equal(ours.image, theirs)
     if 'scale_factor' in sample:
         assert ours.scale == tuple(sample.scale_factor) and ours.valid_size == tuple(sample.img_shape)
@@ -73,7 +73,7 @@ def test_letterboxes_are_equal(name, swap):
         dict(test_dataloader=dict(dataset=dict(pipeline=pipeline)), model=dict(data_preprocessor=preprocessor))
     )
     theirs, sample = expected(cfg, 'mmdet', PHOTOS[0])
-    steps = Preprocess.parse(json.dumps(preprocessing(cfg).steps))
+    steps = Preprocess.parse(json.dumps(read_preprocessing(cfg).steps))
     for kernels in (True, False):
         ours = steps(read_image(PHOTOS[0]), kernels=kernels)
         assert np.array_equal(ours.image, theirs)

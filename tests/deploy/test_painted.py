@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from rebnn_mm.deploy import ImageError
-from rebnn_mm.deploy.painted import painting
+from rebnn_mm.deploy.painted import open_output
 from rebnn_mm.deploy.run import main
 
 cv2 = pytest.importorskip('cv2')
@@ -63,7 +63,7 @@ def test_a_folder_keeps_names_and_formats(files, tmp_path, capsys, photo):
 
 def test_frames_get_the_name_of_their_video_or_camera(tmp_path):
     picture = Image.new('RGB', (8, 6))
-    with painting(tmp_path / 'out', ['0']) as add:
+    with open_output(tmp_path / 'out', ['0']) as add:
         for name in ('street.mp4#12', 'camera:0#3', 'rtsp://door:554/live.sdp#7', '0#1'):
             add(name, picture)
     assert sorted(path.name for path in (tmp_path / 'out').iterdir()) == [
@@ -83,14 +83,14 @@ def test_nothing_that_is_read_is_overwritten(tmp_path, clip):
         (tmp_path / 'a.png', clip, 'is a file; several images go into a folder, or a video'),
     ):
         with pytest.raises(ImageError, match=words):
-            painting(out, [str(source)])
-    with painting(clip.parent, [str(clip)]) as add:
+            open_output(out, [str(source)])
+    with open_output(clip.parent, [str(clip)]) as add:
         add(f'{clip}#1', Image.new('RGB', (8, 6)))
     assert {path.name for path in clip.parent.iterdir()} == {'clip.avi', 'clip_000001.png'}
 
 
 def paint(out, *sizes, stop=None):
-    with painting(out, ['0']) as add:
+    with open_output(out, ['0']) as add:
         for size in sizes:
             add(f'{size[0]} wide', Image.new('RGB', size, 'red'))
         if stop is not None:

@@ -297,7 +297,7 @@ def test_the_zoos_detector_comes_back(name, config, sure):
     from rebnn_mm.deploy import load
     from rebnn_mm.deploy.image import read_image
     from rebnn_mm.export.examples import prepare_example
-    from rebnn_mm.export.preprocess import preprocessing
+    from rebnn_mm.export.preprocess import read_preprocessing
     from rebnn_mm.export.tasks import task_of, torch_outputs
 
     cfg = get_config(f'rebnn_mm::{config}.py')
@@ -306,7 +306,7 @@ def test_the_zoos_detector_comes_back(name, config, sure):
     assert unpack(model, onnx.load(zoo_path(name))) == []
     photo = read_image('zoo:BloodImage_00021.jpg')
     file = load(f'zoo:{name}')
-    boxes, scores, labels = torch_outputs(model, task_of(model), prepare_example(preprocessing(cfg)[0], photo))
+    boxes, scores, labels = torch_outputs(model, task_of(model), prepare_example(read_preprocessing(cfg)[0], photo))
     theirs = file(photo)
     counts = [np.bincount(labels[scores > 0.5]), np.bincount(theirs.labels[theirs.scores > 0.5])]
     assert abs(counts[0] - counts[1]).sum() <= 1, 'more than one score has crossed 0.5'

@@ -135,7 +135,8 @@ def license_rows(coco: dict[str, Any], images: list[dict[str, Any]], split: str)
         photo = image['flickr_url'].rsplit('/', 1)[-1].split('_')[0]
         rows.append(
             f'| {split}/{image["file_name"]} | {licenses[image["license"]]} '
-            f'| https://www.flickr.com/photo.gne?id={photo} | {image["flickr_url"]} | {image["coco_url"]} |'
+            f'| [{photo}](https://www.flickr.com/photo.gne?id={photo}) '
+            f'| [Flickr]({image["flickr_url"]}) | [COCO]({image["coco_url"]}) |'
         )
     return rows
 

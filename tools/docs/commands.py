@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import io
 import os
+import re
 import sys
 import textwrap
 from unittest import mock
@@ -19,14 +20,14 @@ from rebnn_command import COMMANDS
 PAGE = ROOT / 'docs/commands.md'
 HEAD = """# Commands
 
-Every command of `rebnn` with its options, as `rebnn COMMAND --help` prints them. In a clone,
-`python tools/train.py` and the other scripts of `tools` take the same options.
-Written by `python -m tools.docs.commands`.
+Each command of `rebnn` with its arguments and an example. `rebnn COMMAND --help` explains every option.
+In a clone, `python tools/train.py` and the other scripts of `tools` take the same options.
+This page is written by `python -m tools.docs.commands`.
 """
 
 
 def read_help(name: str) -> str:
-    """Read what ``rebnn <name> --help`` prints, its lines broken at 80 characters."""
+    """Read what ``rebnn <name> --help`` prints."""
     command = COMMANDS[name]
     module = importlib.import_module('rebnn_check_env' if name == 'check' else f'rebnn_mm.{command.module}')
     printed = io.StringIO()
@@ -37,19 +38,26 @@ def read_help(name: str) -> str:
         contextlib.suppress(SystemExit),
     ):
         module.main()
-    lines = []
-    for line in printed.getvalue().strip().splitlines():
-        indent = ' ' * (len(line) - len(line.lstrip()) + 2 * line.startswith(' '))
-        lines += textwrap.wrap(line, 80, subsequent_indent=indent, break_on_hyphens=False) or ['']
-    return '\n'.join(lines)
+    return printed.getvalue()
+
+
+def fold(text: str, end: str = '') -> str:
+    """Break a line at 80 characters, outside of quotation marks, and end all parts but the last with ``end``."""
+    words = [word.replace(' ', '\0') for word in re.findall(r'"[^"]*"|\S+', text)]
+    lines = textwrap.wrap(' '.join(words), 80 - len(end), subsequent_indent='    ', break_on_hyphens=False)
+    return f'{end}\n'.join(lines).replace('\0', ' ')
 
 
 def write_page() -> str:
-    """Write the page: a heading, a line and the help of each command."""
+    """Write the page: a heading, a line, the usage and the first example of each command."""
     parts = [HEAD]
     for name, command in COMMANDS.items():
         about = command.about[0].upper() + command.about[1:]
-        parts.append(f'## rebnn {name}\n\n{about}.\n\n```text\n{read_help(name)}\n```\n')
+        usage, _, rest = read_help(name).partition('\n\n')
+        usage = '\n    '.join(fold(line) for line in usage.removeprefix('usage: ').splitlines())
+        parts.append(f'## rebnn {name}\n\n{about}.\n\n```sh\n{usage}\n```\n')
+        if example := re.search(rf'^ *(rebnn[ -]{name} .*(?:\n {{6,}}\S.*)*)', rest, re.MULTILINE):
+            parts.append(f'```shell\n{fold(example[1], " " + chr(92))}\n```\n')
     return '\n'.join(parts)
 
 

@@ -3,17 +3,21 @@
 python -m tools.docs.zoo
 """
 
-from rebnn_mm.deploy.zoo import card_entries, cards, megabytes, score_text
+from rebnn_mm.deploy.zoo import ROWS, card_entries, cards, megabytes, score_text
+
+SHOWN = [ROWS[key] for key in ('network', 'of', 'data', 'photo', 'training', 'time', 'limits')]
+"""Rows of a card that stand on the page; ``rebnn zoo <name>`` prints all of them."""
 
 
 def zoo_page() -> str:
-    """The list and all cards as Markdown, for docs/zoo.md."""
+    """Write the list and the main rows of each card as Markdown, for docs/zoo.md."""
     table = ['| name | file | score | finds |', '|---|---|---|---|']
     for card in cards():
-        table.append(f'| `{card["name"]}` | {megabytes(card)} MB | {score_text(card["scores"])} | {card["finds"]} |')
+        name, score = card['name'], score_text(card['scores'])
+        table.append(f'| [{name}](#{name}) | {megabytes(card)} MB | {score} | {card["finds"]} |')
     parts = ['\n'.join(table)]
     for card in cards():
-        rows = [f'| {title} | {text} |' for title, text in card_entries(card, code='`')]
+        rows = [f'| {title} | {text} |' for title, text in card_entries(card) if title in SHOWN]
         parts.append('\n'.join([f'## {card["name"]}', '', '| | |', '|---|---|', *rows]))
     return '\n\n'.join(parts)
 

@@ -1,6 +1,6 @@
-# Blood cells, 1-bit, taught by the detector of the same blocks with real layers: its class scores on the student's own
-# regions, its objectness, and the maps of both parts of the backbone. The student also starts from its weights.
-# A row inherits a method besides and hands its layer to the three binary parts: conv_cfg=_base_.binary.
+# Blood cells, 1-bit, distilled from the detector of the same blocks in full precision: its class scores on the
+# student's own regions, its objectness, and the maps of both backbone parts. The student starts from its weights.
+# A row also inherits a method and hands its layer to the three binary parts: conv_cfg=_base_.binary.
 _base_ = './faster_rcnn_r18_bccd_binary.py'
 
 model = dict(

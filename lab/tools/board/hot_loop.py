@@ -37,7 +37,7 @@ def loop_around(listing: str, address: int) -> list[str]:
     r"""The shortest loop around an address in a listing of objdump, as assembly for llvm-mca.
 
     Raises:
-        ValueError: no jump leads from behind the address to in front of it.
+        ValueError: no jump leads from after the address to before it.
 
     Example:
         >>> loop_around(' 40:\tcnt\tv1.16b, v2.16b\n 44:\tb.ne\t40 <f+0x40>  // b.any\n', 0x44)

@@ -42,7 +42,7 @@ class Block(NamedTuple):
 
 
 def read_maps(lines: Iterable[str]) -> list[Region]:
-    """Where files lie, from the lines of ``/proc/self/maps``.
+    """Read where files lie from the lines of ``/proc/self/maps``.
 
     Example:
         >>> read_maps(['5500-5600 r-xp 00000100 fe:00 22 /lib/libc.so.6', '7000-7100 rw-p 00000000 00:00 0'])
@@ -58,7 +58,7 @@ def read_maps(lines: Iterable[str]) -> list[Region]:
 
 
 def read_counts(lines: Iterable[str], regions: list[Region]) -> list[Block]:
-    """What was executed, from the lines of the plug-in.
+    """Read what was executed from the lines of the plug-in.
 
     Args:
         lines: address, executions, and the classes of one pass.

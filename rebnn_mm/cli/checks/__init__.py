@@ -1,1 +1,1 @@
-"""What the commands look at before the work begins; each check raises a RebnnError."""
+"""Check configs, data and checkpoints before the work begins; each check raises a RebnnError."""

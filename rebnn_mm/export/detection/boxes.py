@@ -45,7 +45,7 @@ def anchors(g: GraphBuilder, feature_map: ir.Value, generator: Any, level: int, 
     return g('Add', shapes, g('Concat', corner, corner, axis=1))
 
 
-def clamped_anchors(g: GraphBuilder, feature_map: ir.Value, generator: Any, level: int, places: ir.Value) -> ir.Value:
+def clamp_anchors(g: GraphBuilder, feature_map: ir.Value, generator: Any, level: int, places: ir.Value) -> ir.Value:
     """Move anchors into the image, as :class:`rebnn_mm.models.detection.ClampedSSDAnchorGenerator` does."""
     found = anchors(g, feature_map, generator, level, places)
     beyond = g('Max', g('Sub', centres(g, found), float(generator.largest_centre)), 0.0)

@@ -21,7 +21,7 @@ from rebnn_mm.models.detection.anchors import ClampedSSDAnchorGenerator
 from .boxes import (
     anchors,
     centres,
-    clamped_anchors,
+    clamp_anchors,
     compute_expected_sides,
     from_deltas,
     from_sides,
@@ -263,7 +263,7 @@ def _level(g: GraphBuilder, extractor: Any, regions: ir.Value, levels: int) -> i
 PRIORS = tuple(
     Declared(base, ('grid_priors', 'single_level_grid_priors'), write)
     for base, write in (
-        (ClampedSSDAnchorGenerator, clamped_anchors),
+        (ClampedSSDAnchorGenerator, clamp_anchors),
         (AnchorGenerator, anchors),
         (MlvlPointGenerator, points),
     )

@@ -287,7 +287,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
         return [name for name, layer in student.named_modules() if _is_binary(layer) and is_within(name, parts)]
 
     def prepare_teacher(self) -> None:
-        """As in the base class; layers may have become binary since the model was built."""
+        """Prepare the teacher; layers may have become binary since the model was built."""
         if not self.teacher_ready and self.teacher is not None:
             self._check_layers()
         super().prepare_teacher()

@@ -1,4 +1,4 @@
-"""What a directory in the layout of Hugging Face's hub holds of a binary encoder, apart from its config."""
+"""Read and write the weights of a binary encoder in the layout of Hugging Face's hub."""
 
 import json
 import os

@@ -68,15 +68,15 @@ def test_a_run_can_have_seeds_of_its_own(write):
         read_experiment(write(LIST.replace("start='first',", "start='first', seeds=[1, 5],")))
 
 
-def test_a_run_can_be_taught_by_another_and_have_a_budget_of_its_own(write):
+def test_a_run_can_learn_from_another_and_have_a_budget_of_its_own(write):
     text = LIST.replace("start='first',", "teacher='first', budget={'train_cfg.max_epochs': 4},")
     first, second = read_experiment(write(text)).rows
     run = second.runs[1]
     assert run.teacher == first.runs[1] and run.start is None and run.needed == [first.runs[1]]
     assert run.epochs == 4 and first.runs[1].epochs == 2
-    with pytest.raises(ValueError, match="run 'second' is taught by 'first', which has no seed 5"):
+    with pytest.raises(ValueError, match="run 'second' learns from 'first', which has no seed 5"):
         read_experiment(write(text.replace('teacher=', 'seeds=[1, 5], teacher=')))
-    with pytest.raises(ValueError, match="run 'second': no run 'third' stands before it to be taught by"):
+    with pytest.raises(ValueError, match="run 'second': no run 'third' stands before it to learn from"):
         read_experiment(write(text.replace("teacher='first'", "teacher='third'")))
 
 

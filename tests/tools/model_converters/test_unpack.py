@@ -11,7 +11,7 @@ from mmengine.registry import init_default_scope
 
 from rebnn_mm.deploy.zoo import zoo_path
 from rebnn_mm.export.exporter import export
-from rebnn_mm.export.preprocess import preprocessing
+from rebnn_mm.export.preprocess import read_preprocessing
 from rebnn_mm.registry import MODELS
 from tests.export.networks import lively
 from tests.scripts import run_here
@@ -52,7 +52,9 @@ def test_a_file_becomes_a_checkpoint_whose_norms_know_the_images(run, tmp_path):
     cfg = Config.fromfile(config)
     init_default_scope('mmpretrain')
     trained = lively(MODELS.build(cfg.model))
-    packed = export(trained, preprocess=preprocessing(cfg)[0], config='small.py', classes=['a', 'b'], size=(32, 32))
+    packed = export(
+        trained, preprocess=read_preprocessing(cfg)[0], config='small.py', classes=['a', 'b'], size=(32, 32)
+    )
     file.write_bytes(packed.data)
 
     printed = run(file, out, '--config', config, '--images', zoo_path('zoo:BloodImage_00021.jpg'))
