@@ -33,6 +33,14 @@ def test_prints_the_table_and_writes_predictions_and_images(tested):
     assert len(list(work_dir.glob('*/painted/*.jpg'))) == 2
 
 
+def test_the_log_has_what_mmengine_says(tested):
+    done, work_dir = tested
+    names = [line.split()[0] for line in done.stdout.partition('Average precision')[0].splitlines()]
+    assert names == ['config', 'data', 'log'] and 'Warning' not in done.stderr
+    (log,) = work_dir.glob('*/*.log')
+    assert str(log) in done.stdout and 'Epoch(test) [2/2]' in log.read_text()
+
+
 def test_flips_are_merged_into_other_scores(run_tool, tested, checkpoint, detector_config, tmp_path):
     out = tmp_path / 'flipped.pkl'
     done = run_tool(TOOL, detector_config, checkpoint, '--work-dir', tmp_path, '--out', out, '--tta')
