@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
+from contextlib import ExitStack
 
 from mmengine.evaluator import DumpResults
 
@@ -57,15 +58,15 @@ def main() -> None:
     import_scope(cfg)
     check_testing(cfg)
     packed = load_packed(args)
-    with user_errors(cfg):
+    with user_errors(cfg), ExitStack() as stack:
         runner = build_runner(cfg, packed)
-        if args.out is not None:
-            runner.test_evaluator.metrics.append(DumpResults(out_file_path=args.out))
         note = None if isinstance(packed, RawModel | TextClassifier) else other_preparation(packed, cfg)
         if note is not None:
             print(note, file=sys.stderr)
-        with show_progress(runner):
-            scores = runner.test()
+        stack.enter_context(show_progress(runner))
+        if args.out is not None:
+            runner.test_evaluator.metrics.append(DumpResults(out_file_path=args.out))
+        scores = runner.test()
     print_scores(scores)
     what = count(len(runner.test_dataloader.dataset), 'text' if isinstance(packed, TextClassifier) else 'image')
     print(f'{what} through {args.model}, {"without" if args.no_library else "with"} our kernels')

@@ -31,10 +31,13 @@ PLAIN_SECONDS = 60
 """Where there is no terminal for a bar, a line says after so many seconds how far the epoch is."""
 
 
-SAID_HERE = ('The testing results of the whole dataset is empty', 'Since `metrics` is an empty dict')
+SAID_HERE = 'The testing results of the whole dataset is empty|Since `metrics` is an empty dict'
 """Warnings of a validation that found nothing, for which the line of the epoch has words of its own."""
 
-NOT_OURS = 'torch.meshgrid: in an upcoming|Skip early stopping process since'
+NOT_OURS = (
+    'torch.meshgrid: in an upcoming|Skip early stopping process since|The prefix is not set in metric|.*deprecated|'
+    'Warning: The (bbox|polygon) is out of bounds'
+)
 """Warnings of libraries that a user can do nothing about."""
 
 
@@ -91,7 +94,7 @@ class _Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if 'deprecated' not in text and not text.startswith(SAID_HERE):  # mmengine's own, of its own
+        if not re.match(f'{NOT_OURS}|{SAID_HERE}', text):
             self.console.print(f'{record.levelname.lower()}: {text}')
 
 
