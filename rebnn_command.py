@@ -94,7 +94,10 @@ def start(name: str) -> None:
         raise SystemExit(
             f'rebnn {name}: needs the whole of rebnn_mm; what is installed here only runs packed models. {WHOLE}'
         )
-    if name == 'check' and is_here('cli.checks.environment'):
+    if name == 'check' and is_here('cli.checks.environment') and not any(map(importlib.util.find_spec, TRAINING)):
+        light = ', '.join(each for each, about in COMMANDS.items() if about.light)
+        print(f'PyTorch and mmengine are not installed, so these commands work: {light}. For the others: {WHOLE}\n')
+    elif name == 'check' and is_here('cli.checks.environment'):
         try:
             importlib.import_module('rebnn_check_env').main()
         except SystemExit as end:
@@ -114,6 +117,9 @@ def start(name: str) -> None:
             raise
         raise SystemExit(f'rebnn {name}: {error.name} is not installed. {how_to_install(name)}') from None
 
+
+TRAINING = ('torch', 'mmengine')
+"""What all commands that train need."""
 
 WHOLE = 'Run `make setup` in a clone of rebnn_mm, which makes an environment of its own.'
 """How to get the commands that train."""

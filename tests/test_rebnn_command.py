@@ -112,6 +112,15 @@ def test_a_library_that_a_command_misses_at_work_is_one_sentence():
     assert done.stderr.startswith('Traceback')
 
 
+def test_check_of_a_clone_without_pytorch_tests_the_board():
+    command = [sys.executable, '-c', WITHOUT_PYTORCH, 'check']
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    first, *_, last = done.stdout.splitlines()
+    assert (done.returncode, last) == (0, 'no problems found'), done.stdout + done.stderr
+    assert 'these commands work: run, zoo, push, seal, check. For the others: Run `make setup` in a clone' in first
+    assert 'model      zoo:blood-cells-tiny finds ' in done.stdout
+
+
 @pytest.fixture
 def light(tmp_path, monkeypatch):
     """The part of the package that the light wheel has."""

@@ -123,7 +123,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
         metric = metric_of({label: scores[key] for label, key in keys.items()}, args.metric)
         for label, key in keys.items():
             if metric not in scores[key]:
-                console.print(f'note: {label} finds nothing on the test set, which counts as 0')
+                console.print(f'note: {label} finds nothing, which counts as 0')
         console.print(f'... timing {len(files)} files in turns')
         times = time_files(cfg, files, args)
         sizes = {label: round(path.stat().st_size / 1e6, 3) for label, path in files.items()}

@@ -180,10 +180,15 @@ def paint(config: Path, packed: Path, folder: Path) -> None:
 
 def show(config: Path, packed: Path, compared: dict[str, Any]) -> None:
     """Print the table, and how to go on."""
+    from mmengine.config import Config
     from rich.console import Console
 
     print()
-    Console(width=100, highlight=False).print(table_of(compared))
+    data = Config.fromfile(config)
+    held_out = data.test_dataloader.dataset.ann_file != data.val_dataloader.dataset.ann_file
+    Console(width=100, highlight=False).print(table_of(compared, 'test' if held_out else 'validation'))
+    if not held_out:
+        print('note: there are no test images; the best epoch was chosen on these images')
     if not compared['scores'][compared['keys']['1 bit']]:
         print(f'note: {packed} finds nothing yet: train longer (--epochs)')
     work_dir = work_dir_of(config)
@@ -198,14 +203,14 @@ def show(config: Path, packed: Path, compared: dict[str, Any]) -> None:
     print(f'  rebnn detect photo.jpg {folder}/best.pth')
 
 
-def table_of(compared: dict[str, Any]) -> Table:
+def table_of(compared: dict[str, Any], images: str) -> Table:
     """The compared files, a column each: AP, AP of each class, milliseconds and megabytes."""
     from rich.table import Table
 
     points = {point['label']: point for point in compared['points']}
     labels = [label for label in COLUMNS if label in points]
     scores = {label: compared['scores'][compared['keys'][label]] for label in labels}
-    table = Table('', *(COLUMNS[label] for label in labels), title='On the test images, one thread')
+    table = Table('', *(COLUMNS[label] for label in labels), title=f'On the {images} images, one thread')
     rows = {'AP': 'coco/bbox_mAP', 'AP50': 'coco/bbox_mAP_50'}
     own = dict.fromkeys(key for given in scores.values() for key in given if key.endswith('_precision'))
     rows |= {f'AP, {key.removeprefix("coco/").removesuffix("_precision")}': key for key in own}

@@ -20,7 +20,7 @@ import argparse
 from pathlib import Path
 
 from rebnn_mm.deploy.run import positive
-from rebnn_mm.errors import CommandParser
+from rebnn_mm.errors import CommandParser, did_you_mean
 
 BASES = {
     'two-stage': 'rebnn_mm::bccd/faster_rcnn_r18_rebnn{}_bccd.py',
@@ -54,8 +54,12 @@ def resolve_base(parser: argparse.ArgumentParser, args: argparse.Namespace, teac
     """
     if args.base in BASES:
         args.base = BASES[args.base].format('_taught' if (teacher if args.teacher is None else args.teacher) else '')
-    elif args.teacher is not None:
-        names = ', '.join(BASES)
+        return args
+    names = ', '.join(BASES)
+    near = did_you_mean(args.base, BASES)
+    if near and not Path(args.base).exists():
+        parser.error(f'--base {args.base} is none of {names}, and no config. {near}')
+    if args.teacher is not None:
         parser.error(f'--{"teacher" if args.teacher else "no-teacher"} goes with {names}; {args.base} itself says it.')
     return args
 

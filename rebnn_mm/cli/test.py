@@ -1,6 +1,8 @@
 """Evaluate a checkpoint, with the flags of mmdet's tools/test.py, and print its scores as a table.
 
-rebnn test configs/coco/faster_rcnn_r18_rebnn_coco.py work_dirs/faster_rcnn_r18_rebnn_coco/epoch_12.pth
+    rebnn test configs/coco/faster_rcnn_r18_rebnn_coco.py work_dirs/faster_rcnn_r18_rebnn_coco/epoch_12.pth
+
+The log in the work dir has the rest.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import argparse
 import os
 import sys
 import warnings
+from contextlib import ExitStack
 from copy import deepcopy
 from typing import Any
 
@@ -21,6 +24,7 @@ from mmengine.runner import Runner
 from rebnn_mm.cli.checks.environment import require_environment
 from rebnn_mm.cli.checks.labels import check_labels
 from rebnn_mm.cli.checks.model import check_model
+from rebnn_mm.engine.progress_hook import QuietRunner, show_progress
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
 from rebnn_mm.utils.command_line import (
@@ -50,6 +54,13 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--tta', action='store_true', help='test-time augmentation; flips, if the config has no other')
     add_common_arguments(parser)
     return parser.parse_args()
+
+
+def build_runner(cfg: Config, verbose: bool = False) -> Runner:
+    """The runner of a config; one that a config brings itself logs as it likes."""
+    if 'runner_type' in cfg:
+        return RUNNERS.build(cfg)
+    return (Runner if verbose else QuietRunner).from_cfg(cfg)
 
 
 def enable_painting(cfg: Config, flag: str, **options: Any) -> None:
@@ -126,8 +137,9 @@ def main() -> None:
     if args.tta:
         enable_tta(cfg)
 
-    with user_errors(cfg):
-        runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
+    with user_errors(cfg), ExitStack() as stack:
+        runner = build_runner(cfg)
+        stack.enter_context(show_progress(runner))
         check_checkpoint(getattr(runner.model, 'module', runner.model), args.checkpoint)
         if args.out is not None:
             runner.test_evaluator.metrics.append(dump_predictions(cfg, args.out))

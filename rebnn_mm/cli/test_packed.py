@@ -11,15 +11,17 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
+from contextlib import ExitStack
 
 from mmengine.evaluator import DumpResults
 
 from rebnn_mm.cli.checks.labels import check_testing
 from rebnn_mm.deploy import RawModel, TextClassifier, load
 from rebnn_mm.deploy.loading import Loaded
+from rebnn_mm.engine.progress_hook import count, show_progress
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.evaluation.packed_predictor import build_runner, other_preparation
-from rebnn_mm.utils.command_line import add_options, check_predictions, config_file, load_config
+from rebnn_mm.utils.command_line import add_options, check_predictions, config_file, import_scope, load_config
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.score_table import print_scores
 
@@ -53,17 +55,18 @@ def main() -> None:
     args = parse_args()
     check_predictions(args.out, inputs=[args.config, args.model])
     cfg = load_config(args)
+    import_scope(cfg)
     check_testing(cfg)
     packed = load_packed(args)
-    with user_errors(cfg):
+    with user_errors(cfg), ExitStack() as stack:
         runner = build_runner(cfg, packed)
-        if args.out is not None:
-            runner.test_evaluator.metrics.append(DumpResults(out_file_path=args.out))
         note = None if isinstance(packed, RawModel | TextClassifier) else other_preparation(packed, cfg)
         if note is not None:
             print(note, file=sys.stderr)
+        stack.enter_context(show_progress(runner))
+        if args.out is not None:
+            runner.test_evaluator.metrics.append(DumpResults(out_file_path=args.out))
         scores = runner.test()
     print_scores(scores)
-    count = len(runner.test_dataloader.dataset)
-    what = 'texts' if isinstance(packed, TextClassifier) else 'images'
-    print(f'{count} {what} through {args.model}, {"without" if args.no_library else "with"} our kernels')
+    what = count(len(runner.test_dataloader.dataset), 'text' if isinstance(packed, TextClassifier) else 'image')
+    print(f'{what} through {args.model}, {"without" if args.no_library else "with"} our kernels')

@@ -11,15 +11,13 @@ from __future__ import annotations
 import argparse
 import math
 import signal
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import Any
 
 from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.hooks import Hook
-from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 
 from rebnn_mm.analysis.rate_schedule import rate_schedule
@@ -27,11 +25,11 @@ from rebnn_mm.cli.checks.environment import require_environment
 from rebnn_mm.cli.checks.labels import check_batches, check_classes, check_labels
 from rebnn_mm.cli.checks.model import check_model
 from rebnn_mm.cli.checks.resume import ResumeCheck
-from rebnn_mm.cli.test import enable_painting
+from rebnn_mm.cli.test import build_runner, enable_painting
 from rebnn_mm.engine.bfloat16_optim_wrapper import multiplies_bfloat16
 from rebnn_mm.engine.binary_hook import has_epochs
 from rebnn_mm.engine.loss_check_hook import LossCheckHook
-from rebnn_mm.engine.progress_hook import ProgressHook, QuietRunner
+from rebnn_mm.engine.progress_hook import show_progress
 from rebnn_mm.errors import INTERRUPTED, CommandParser, RebnnError, report_errors, stop
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file, latest_checkpoint
 from rebnn_mm.utils.command_line import TRAINING, add_common_arguments, config_file, import_scope, load_config
@@ -191,25 +189,6 @@ def interruption(work_dir: str) -> str:
     return f'stopped. With --resume it goes on from {latest}.' if latest else 'stopped before its first checkpoint.'
 
 
-def build_runner(cfg: Config, verbose: bool) -> Runner:
-    """The runner of a config; one that a config brings itself logs as it likes."""
-    if 'runner_type' in cfg:
-        return RUNNERS.build(cfg)
-    return (Runner if verbose else QuietRunner).from_cfg(cfg)
-
-
-@contextmanager
-def show_training(runner: Runner) -> Iterator[None]:
-    """Show the training, if its log is not printed."""
-    if not isinstance(runner, QuietRunner):
-        yield
-        return
-    progress = ProgressHook(runner.console)
-    runner.register_hook(progress)
-    with runner.quiet(), progress.bar:
-        yield
-
-
 @report_errors
 def main() -> None:
     args = parse_args()
@@ -231,7 +210,7 @@ def main() -> None:
 
     with user_errors(cfg), ExitStack() as stack:
         runner = build_runner(cfg, args.verbose)
-        stack.enter_context(show_training(runner))
+        stack.enter_context(show_progress(runner))
         model = getattr(runner.model, 'module', runner.model)
         if checkpoint is not None:
             check_checkpoint(model, checkpoint, partial=not cfg.get('resume'))

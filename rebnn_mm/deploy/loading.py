@@ -21,7 +21,7 @@ from .onnx_file import check_digest, check_packed, read_onnx
 from .operators import check_operators
 from .session import library_problem, open_session
 from .text_classifier import TextClassifier
-from .zoo import in_zoo, zoo_path, zoo_size
+from .zoo import in_zoo, like_zoo, zoo_path, zoo_size
 
 Loaded = Classifier | Detector | RawModel | TextClassifier
 
@@ -132,7 +132,7 @@ def _read(given: str | PathLike[str] | bytes | IO[bytes]) -> tuple[str, str | by
         _check_length(name, len(data))
         return name, data, data
     path = locate_model(given)
-    check_file(path, 'packed model', ModelFileError, '; rebnn export writes one')
+    check_file(path, 'packed model', ModelFileError, like_zoo(str(path)) or '; rebnn export writes one')
     path = Path(path)
     _check_length(str(path), path.stat().st_size)
     try:

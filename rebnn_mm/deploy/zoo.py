@@ -67,10 +67,20 @@ def zoo_path(name: str | PathLike[str]) -> Path:
     known = {card['name']: f'{card["name"]}.onnx' for card in cards()}
     known.update({card['sample']: card['sample'] for card in cards()})
     if wanted not in known:
-        close = difflib.get_close_matches(wanted, known, n=1)
-        hint = f'; did you mean {SCHEME}{close[0]}?' if close else ''
-        raise ModelFileError(f'the zoo has no {wanted!r}, only {", ".join(known)}{hint}')
+        raise ModelFileError(f'the zoo has no {wanted!r}, only {", ".join(known)}{like_zoo(wanted)}')
     return FOLDER / known[wanted]
+
+
+def like_zoo(name: str) -> str:
+    """Ask for the model or the sample image of the zoo that is nearly called so; '' if none is.
+
+    Example:
+        >>> like_zoo('blood-cells-tny')
+        '; did you mean zoo:blood-cells-tiny?'
+    """
+    known = [card[key] for key in ('name', 'sample') for card in cards()]
+    close = difflib.get_close_matches(name, known, n=1)
+    return f'; did you mean {SCHEME}{close[0]}?' if close else ''
 
 
 def zoo_size(path: str | bytes) -> tuple[int, int] | None:

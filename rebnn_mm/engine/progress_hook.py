@@ -1,4 +1,4 @@
-"""Show a training: some lines on what is trained, a bar, and a line per epoch. The log file has the rest."""
+"""Show a training or a test: some lines on it, a bar, and a line per epoch. The log file has the rest."""
 
 from __future__ import annotations
 
@@ -31,10 +31,13 @@ PLAIN_SECONDS = 60
 """Where there is no terminal for a bar, a line says after so many seconds how far the epoch is."""
 
 
-SAID_HERE = ('The testing results of the whole dataset is empty', 'Since `metrics` is an empty dict')
+SAID_HERE = 'The testing results of the whole dataset is empty|Since `metrics` is an empty dict'
 """Warnings of a validation that found nothing, for which the line of the epoch has words of its own."""
 
-NOT_OURS = 'torch.meshgrid: in an upcoming|Skip early stopping process since'
+NOT_OURS = (
+    'torch.meshgrid: in an upcoming|Skip early stopping process since|The prefix is not set in metric|.*deprecated|'
+    'Warning: The (bbox|polygon) is out of bounds'
+)
 """Warnings of libraries that a user can do nothing about."""
 
 
@@ -72,6 +75,18 @@ class QuietRunner(Runner):
                     yield
 
 
+@contextmanager
+def show_progress(runner: Runner) -> Iterator[None]:
+    """Show a training or a test, if its log is not printed."""
+    if not isinstance(runner, QuietRunner):
+        yield
+        return
+    progress = ProgressHook(runner.console)
+    runner.register_hook(progress)
+    with runner.quiet(), progress.bar:
+        yield
+
+
 class _Warnings(logging.Handler):
     def __init__(self, console: Console) -> None:
         super().__init__(logging.WARNING if is_main_process() else logging.ERROR)
@@ -79,13 +94,13 @@ class _Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if 'deprecated' not in text and not text.startswith(SAID_HERE):  # mmengine's own, of its own
+        if not re.match(f'{NOT_OURS}|{SAID_HERE}', text):
             self.console.print(f'{record.levelname.lower()}: {text}')
 
 
 @HOOKS.register_module()
 class ProgressHook(Hook):
-    """Shows a training on the terminal: what is trained on what, a bar with the time left, a line per epoch.
+    """Shows a training or a test on the terminal: what it is of, a bar with the time left, a line per epoch.
 
     A loop without epochs has a line per validation. Where the output is not a terminal there are lines only.
 
@@ -154,6 +169,18 @@ class ProgressHook(Hook):
             why = ': the score did not rise any more' if early else ''
             self._print(f'stopped after {runner.epoch} of {count(runner.max_epochs, "epoch")}{why}')
 
+    def before_test(self, runner: Runner) -> None:
+        for name, text in describe_testing(runner).items():
+            self._print(f'{name:<11}{text}')
+
+    def before_test_epoch(self, runner: Runner) -> None:
+        self.bar.update(self.task, description='test', completed=0, total=len(runner.test_dataloader), visible=True)
+
+    def after_test_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Any = None) -> None:
+        self.bar.update(self.task, completed=batch_idx + 1)
+        if self.bar.disable and time.monotonic() - self.said > PLAIN_SECONDS:
+            self._print(f'test, step {batch_idx + 1}/{len(runner.test_dataloader)}')
+
     def row(self, name: str, losses: Mapping[str, float]) -> str:
         """The beginning of a line: its name and losses, the sum first."""
         parts = ', '.join(f'{_short(key)} {value:.2f}' for key, value in losses.items() if key != 'loss')
@@ -195,9 +222,7 @@ def describe_training(runner: Runner) -> dict[str, str]:
     teacher = (cfg.get('model') or {}).get('teacher')
     if isinstance(teacher, str):
         lines['teacher'] = f'{teacher}, {cfg.model.get("teacher_checkpoint")}'
-    classes = getattr(loader.dataset, 'metainfo', {}).get('classes') or ()
-    names = ', '.join(classes[:5]) + (f' and {len(classes) - 5} more' if len(classes) > 5 else '')
-    lines['data'] = count(len(loader.dataset), 'sample') + (f', classes: {names}' if classes else '')
+    lines['data'] = _describe_data(loader.dataset)
     unit = 'epoch' if has_epochs(runner) else 'step'
     if runner.val_loop is not None:
         every = runner.val_interval
@@ -217,6 +242,19 @@ def describe_training(runner: Runner) -> dict[str, str]:
     lines['device'] = torch.cuda.get_device_name() if cuda else f'processor, threads: {torch.get_num_threads()}'
     lines['log'] = _shorten_path(runner.logger.log_file)
     return lines
+
+
+def describe_testing(runner: Runner) -> dict[str, str]:
+    """Say what a test is of and where all is written, in a line each, by the line's name."""
+    config = f'{runner.cfg.filename}; all is written to {_shorten_path(runner.work_dir)}'
+    data = _describe_data(runner.test_dataloader.dataset)
+    return {'config': config, 'data': data, 'log': _shorten_path(runner.logger.log_file)}
+
+
+def _describe_data(dataset: Any) -> str:
+    classes = getattr(dataset, 'metainfo', {}).get('classes') or ()
+    names = ', '.join(classes[:5]) + (f' and {len(classes) - 5} more' if len(classes) > 5 else '')
+    return count(len(dataset), 'sample') + (f', classes: {names}' if classes else '')
 
 
 def count(number: int, noun: str) -> str:

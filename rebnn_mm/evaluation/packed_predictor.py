@@ -23,6 +23,7 @@ from torch import Tensor
 
 from rebnn_mm.deploy import Classifier, Detections, Detector, RawModel, TextClassifier, load
 from rebnn_mm.deploy.loading import Loaded
+from rebnn_mm.engine.progress_hook import QuietRunner
 from rebnn_mm.errors import RebnnError
 from rebnn_mm.export.preprocess import read_preprocessing
 
@@ -197,14 +198,15 @@ def build_runner(cfg: Config, packed: Loaded) -> Runner:
     """The config's test loop around a packed file."""
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     cfg.test_dataloader.batch_size = 1
-    loader = Runner.build_dataloader(cfg.test_dataloader)
+    with redirect_stdout(io.StringIO()):  # the COCO reader prints what it does
+        loader = Runner.build_dataloader(cfg.test_dataloader)
     predictor: BaseModel
     if isinstance(packed, TextClassifier):
         predictor = PackedTextPredictor(packed, loader.dataset)
     else:
         predictor = PackedPredictor(packed, loader.dataset)
     kept = {key: cfg[key] for key in RUNNER_KEYS if cfg.get(key) is not None}
-    return Runner(predictor, test_dataloader=loader, cfg=cfg, **kept)
+    return QuietRunner(predictor, test_dataloader=loader, cfg=cfg, **kept)
 
 
 def score(cfg: Config, data: bytes) -> dict[str, float]:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config, DictAction
+from mmengine.registry import MODELS
 
 from rebnn_mm.deploy.whole_file import is_input
-from rebnn_mm.errors import RebnnError
+from rebnn_mm.errors import RebnnError, did_you_mean
 from rebnn_mm.utils.config_file import config_path, read_config
 
 
@@ -90,7 +91,10 @@ def load_config(args: argparse.Namespace, sections: Sequence[str] = ()) -> Confi
 
 def import_scope(cfg: Config) -> None:
     """Import the library that a config builds on, without its notes on extras that are not installed."""
-    scope = cfg.get('default_scope')
+    scope = cfg.get('default_scope') or 'mmengine'
+    if scope not in MODELS.children and not find_spec(scope):
+        near = did_you_mean(scope, ('mmdet', 'mmpretrain')) or 'Install it, or register it by custom_imports.'
+        raise RebnnError('there is no library of that name.', f'default_scope={scope!r}', near)
     if scope in ('mmdet', 'mmpretrain') and find_spec(scope):
         with redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter('ignore')

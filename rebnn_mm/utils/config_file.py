@@ -147,10 +147,10 @@ def check_keys(cfg: Config, options: Mapping[str, Any]) -> None:
     """Refuse a key of ``--cfg-options`` that has no place in the config.
 
     As in mmengine, a dict of the config may be given new entries, also whole new dicts. A key is refused if it is new
-    on the top level and nothing reads it there, if the name of a new dict nearly is that of an existing one, or if
-    what it goes into is neither a dict nor a list of that length.
+    on the top level and nothing reads it there, if the name of a new dict nearly is that of an existing one, if what
+    it goes into is neither a dict nor a list of that length, or if a word would take the place of a number.
     """
-    for key in options:
+    for key, value in options.items():
         parts, node = key.split('.'), dict(cfg.items())
         for depth, part in enumerate(parts):
             above = '.'.join(parts[:depth])
@@ -166,6 +166,13 @@ def check_keys(cfg: Config, options: Mapping[str, Any]) -> None:
                 node = node[part]
             else:
                 break
+        else:
+            if isinstance(node, int | float) and isinstance(value, str):
+                raise RebnnError(
+                    f'it is {node!r} in the config, and {value!r} is a word.',
+                    f'--cfg-options {key}',
+                    'A word that is meant there can be written in a config.',
+                )
 
 
 def _check_place(node: Any, part: str, above: str, last: bool) -> None:

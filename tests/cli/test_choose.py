@@ -160,7 +160,7 @@ def test_a_file_that_finds_nothing_counts_as_0(files, tmp_path, capsys):
     out.write_text(json.dumps({'scores': {key: {}}}))  # as mmdet scores such a detector
     choose(files / 'tiny.py', f'1 bit={model}', '--rounds', 1, '--json', out)
     said = capsys.readouterr()
-    assert '| 0.0 |' in said.out and 'note: 1 bit finds nothing on the test set, which counts as 0\n' in said.err
+    assert '| 0.0 |' in said.out and 'note: 1 bit finds nothing, which counts as 0\n' in said.err
 
 
 def test_what_is_binary_is_not_quantized_that_way(files):

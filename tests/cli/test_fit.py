@@ -1,30 +1,47 @@
 """From a folder of images with boxes to a packed file by one command."""
 
 import argparse
+import gc
+import io
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
 
+import onnx
 import pytest
 import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
+from onnx import GraphProto
 from rich.console import Console
 
 pytest.importorskip('mmdet')
 
+import rebnn_mm.export.trace  # noqa: F401  the same networks are then traced once, see conftest.py
 from rebnn_mm.cli import fit
 from rebnn_mm.cli.new_config_options import BASES
 from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.errors import RebnnError
-from tests.scripts import ROOT, environment, run_script
+from tests.datasets.painted import FORMS
+from tests.scripts import ROOT, environment, run_here, run_script
 
-FORMS = ROOT / 'tests' / 'datasets' / 'forms'
 SMALL = ('--size', 96, 64, '--epochs', 1)
+BASE = """\
+_base_ = 'rebnn_mm::one_bit/nano_bccd.py'
+model = dict(
+    backbone=dict(channels=(32, 32, 32, 32), depths=(1, 1, 1, 1)),
+    neck=dict(in_channels=[32, 32, 32]),
+    test_cfg=dict(score_thr=0.0),
+)
+train_dataloader = dict(num_workers=0, persistent_workers=False)
+randomness = dict(seed=0)
+"""
 ALONE = dict(base=BASES['two-stage'].format(''), teacher=False)
 
 
@@ -111,7 +128,7 @@ def test_the_table_has_a_row_per_class_and_a_column_per_file():
     points = [dict(label=label, score=0, ms=20, megabytes=2.06) for label in ('1 bit', 'fp32', 'fp32, int8')]
     keys = {'1 bit': 'a', 'fp32': 'c', 'fp32, int8': 'b'}
     console = Console(width=100, record=True, file=open('/dev/null', 'w'))  # noqa: SIM115
-    console.print(fit.table_of(dict(points=points, scores=scores, keys=keys)))
+    console.print(fit.table_of(dict(points=points, scores=scores, keys=keys), 'test'))
     cells = [[cell.strip() for cell in re.split('[│┃]', line)[1:-1]] for line in console.export_text().splitlines()]
     assert [row for row in cells if row] == [
         ['', '1 bit, packed', 'teacher, int8', 'teacher, fp32'],
@@ -125,18 +142,27 @@ def test_the_table_has_a_row_per_class_and_a_column_per_file():
 
 
 @pytest.mark.parametrize('nothing', [False, True])
-def test_a_detector_that_finds_nothing_yet_has_a_table_too(nothing, capsys):
+@pytest.mark.parametrize('held_out', [False, True])
+def test_a_detector_that_finds_nothing_yet_has_a_table_too(nothing, held_out, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    data = shutil.copytree(FORMS / 'coco', tmp_path / 'mine')
+    if not held_out:
+        (data / 'annotations/instances_test.json').unlink()
+    (config,) = fit.write(options(data, **ALONE, out=Path('some/new/folder/mine.py')))
     teacher = {'coco/bbox_mAP': 0.5, 'coco/bbox_mAP_50': 0.8, 'coco/cat_precision': 0.5}
     labels = ('1 bit', 'fp32')
     points = [dict(label=label, score=0, ms=20, megabytes=2.06) for label in labels]
     scores = {'1 bit': {} if nothing else teacher, 'fp32': teacher}
     compared = dict(points=points, scores=scores, keys={label: label for label in labels})
-    fit.show(Path('mine.py'), Path('mine.onnx'), compared)
+    capsys.readouterr()
+    fit.show(config, Path('mine.onnx'), compared)
     said = capsys.readouterr().out
+    assert f'On the {"test" if held_out else "validation"} images, one thread' in said
+    assert ('note: there are no test images' in said) != held_out
     assert ('note: mine.onnx finds nothing yet: train longer (--epochs)' in said) == nothing
     row = next(line for line in said.splitlines() if 'AP, cat' in line)
     assert re.findall('[0-9.]+', row) == ['0.0' if nothing else '50.0', '50.0']
-    assert 'rebnn test-packed mine.py mine.onnx' in said
+    assert 'rebnn test-packed some/new/folder/mine.py mine.onnx' in said
 
 
 def check_outputs(folder: Path, name: str, said: str, columns: str) -> None:
@@ -148,15 +174,32 @@ def check_outputs(folder: Path, name: str, said: str, columns: str) -> None:
     assert f'rebnn run {name}.onnx photo.jpg --out painted.png' in table
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('form', [path.name for path in sorted(FORMS.iterdir())])
-def test_every_form_becomes_a_packed_file(form, tmp_path):
-    done = run_script('rebnn_command.py', 'fit', FORMS / form, '--no-teacher', *SMALL, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    check_outputs(tmp_path, form, done.stdout, '┃ 1 bit, packed ┃')
-    assert [line.split()[2] for line in done.stdout.splitlines() if line.startswith('$ rebnn')] == [
+def fit_form(form: str, folder: Path) -> GraphProto:
+    """What is in the packed file of a form, fitted in a folder with one seed."""
+    base, printed = folder / 'base.py', io.StringIO()
+    base.write_text(BASE)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
+        patch.chdir(folder)
+        run_here('rebnn fit', FORMS / form, '--base', base, *SMALL)
+    said = printed.getvalue()
+    check_outputs(folder, form, said, '┃ 1 bit, packed ┃')
+    assert [line.split()[2] for line in said.splitlines() if line.startswith('$ rebnn')] == [
         'train', 'export', 'choose', 'curves'
     ]  # fmt: skip
+    return onnx.load(folder / f'{form}.onnx').graph
+
+
+@pytest.fixture(scope='module')
+def graph_of_coco(tmp_path_factory):
+    graph = fit_form('coco', tmp_path_factory.mktemp('coco'))
+    gc.collect()
+    gc.freeze()  # what a trace leaves, which each data set would look through for garbage
+    return graph
+
+
+@pytest.mark.parametrize('form', sorted(path.name for path in FORMS.iterdir() if path.name != 'coco'))
+def test_every_form_becomes_the_same_network_in_a_packed_file(form, graph_of_coco, tmp_path):
+    assert fit_form(form, tmp_path) == graph_of_coco
 
 
 @pytest.mark.slow

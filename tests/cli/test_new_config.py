@@ -379,6 +379,7 @@ def test_a_config_says_itself_whether_it_has_a_teacher(command, flag, monkeypatc
         (['--data', 'nowhere'], 'there is no folder '),
         (['--base', 'rebnn_mm::imagenet/resnet18_rebnn_imagenet.py'], 'name the config of a detector as --base'),
         (['--start', 'nowhere.pth'], 'no checkpoint at nowhere.pth.'),
+        (['--base', 'nowhere/nano'], 'no config file at nowhere/nano.'),
         (['--base', 'rebnn_mm::nothing.py'], 'no config file at rebnn_mm::nothing.py.'),
         (['--base', 'rebnn_mm::coco/ssd300_vgg16_rebnn_coco.py'], 'counts iterations; use configs that count epochs'),
     ],
@@ -391,6 +392,14 @@ def test_what_cannot_be_done_is_one_sentence(change, words, monkeypatch, capsys,
         new_config.main()
     (line,) = capsys.readouterr().err.splitlines()
     assert stopped.value.code == 1 and words in line and not list(tmp_path.iterdir())
+
+
+def test_a_base_that_is_nearly_a_name_is_suggested(monkeypatch, capsys):
+    monkeypatch.setattr(sys, 'argv', ['rebnn new-config', '--data', 'x', '--base', 'nanoo'])
+    with pytest.raises(SystemExit):
+        parse_args()
+    words = "--base nanoo is none of two-stage, tiny, nano, small, and no config. Did you mean 'nano'?"
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize('change', [['--epochs', '0'], ['--epochs', '-3'], ['--size', '0', '64']])

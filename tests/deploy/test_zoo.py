@@ -89,6 +89,10 @@ def test_with_the_library_and_without_it_only_rounding_differs(card):
 
 def test_another_name_is_one_sentence():
     with pytest.raises(
+        ModelFileError, match=r'^no packed model at blood-cells-tny; did you mean zoo:blood-cells-tiny\?$'
+    ):
+        load('blood-cells-tny')
+    with pytest.raises(
         ModelFileError, match=r"^the zoo has no 'blood_cells', only blood-cells-tiny, .*; did you mean"
     ):
         load('zoo:blood_cells')

@@ -119,6 +119,8 @@ def kernels(request):
 
 def printed_scores(capsys):
     lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ['config', 'data', 'log']
+    assert not any(word in line for line in lines for word in ('mmengine', 'creating index', 'OneDL'))
     return [line for line in lines if line.startswith(('│ coco/bbox', 'accuracy/top1'))], lines[-1]
 
 

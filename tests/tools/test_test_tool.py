@@ -1,4 +1,5 @@
 import pickle
+import re
 
 import pytest
 import torch
@@ -31,6 +32,14 @@ def test_prints_the_table_and_writes_predictions_and_images(tested):
     predictions = pickle.loads((work_dir / 'predictions.pkl').read_bytes())
     assert len(predictions) == 2 and predictions[0]['pred_instances']['bboxes'].shape[1] == 4
     assert len(list(work_dir.glob('*/painted/*.jpg'))) == 2
+
+
+def test_the_log_has_what_mmengine_says(tested):
+    done, work_dir = tested
+    names = re.findall(r'^\w+', done.stdout.partition('Average precision')[0], re.MULTILINE)
+    assert names == ['config', 'data', 'log'] and 'Warning' not in done.stderr
+    (log,) = work_dir.glob('*/*.log')
+    assert str(log) in done.stdout and 'Epoch(test) [2/2]' in log.read_text()
 
 
 def test_flips_are_merged_into_other_scores(run_tool, tested, checkpoint, detector_config, tmp_path):

@@ -5,11 +5,13 @@ import subprocess
 import sys
 
 import pytest
+from mmengine.config import Config
 
 from rebnn_mm.utils.command_line import (
     add_common_arguments,
     add_options,
     check_writable,
+    import_scope,
     load_config,
 )
 from tests.refusal import refusal
@@ -41,6 +43,15 @@ def load(tmp_path, monkeypatch):
         return load_config(parser.parse_args([str(tmp_path / 'mine.py'), *flags]))
 
     return run
+
+
+@pytest.mark.parametrize(
+    ('scope', 'fix'),
+    [('mmdet3', "Did you mean 'mmdet'?"), ('nowhere', 'Install it, or register it by custom_imports.')],
+)
+def test_a_scope_that_no_library_has_is_named_before_anything_is_built(scope, fix):
+    said = refusal(import_scope, Config(dict(default_scope=scope)))
+    assert said == f'default_scope={scope!r}: there is no library of that name. {fix}'
 
 
 def test_work_dir_is_the_flags_then_the_configs_then_the_name(load):

@@ -172,6 +172,15 @@ def test_keys_without_a_place_are_refused(key, problem):
     assert found.startswith(f'--cfg-options {key}: {problem}') and '\n' not in found
 
 
+@pytest.mark.parametrize('value', ['abc', '1e', 'yes'])
+@pytest.mark.parametrize('key', ['optim_wrapper.optimizer.lr', 'model.flag', 'pipeline.0'])
+def test_a_word_in_the_place_of_a_number_is_refused(key, value):
+    cfg = Config(dict(optim_wrapper=dict(optimizer=dict(lr=0.1)), model=dict(flag=True, name='x'), pipeline=[1]))
+    found = refusal(check_keys, cfg, {key: value})
+    assert found.startswith(f'--cfg-options {key}: it is ') and f'in the config, and {value!r} is a word. ' in found
+    assert refusal(check_keys, cfg, {key: 2, 'model.name': value}) is None
+
+
 def test_the_way_out_it_names_works():
     cfg, options = Config(CONFIG), {'model.backbone.init_cfg.type': 'P', 'model.backbone.init_cfg._delete_': True}
     assert refusal(check_keys, cfg, options) is None
