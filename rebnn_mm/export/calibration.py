@@ -33,12 +33,7 @@ NEIGHBOURS = 0.3
 
 
 def looks_like(image: Image) -> str:
-    """Say what an image is that tells nothing of photographs: of one colour, or noise; empty for any other.
-
-    Example:
-        >>> [looks_like(Image(np.full((1, 3, 8, 8), value, np.float32), (8, 8))) for value in (0.0, 3.0)]
-        ['one colour', 'one colour']
-    """
+    """Say what an image is that tells nothing of photographs: of one colour, or noise; empty for any other."""
     height, width = image.valid_size
     values = image.values[0, :, :height, :width].astype(np.float64)
     values -= values.mean((1, 2), keepdims=True)
@@ -49,12 +44,7 @@ def looks_like(image: Image) -> str:
 
 
 def how_little(looks: Sequence[str]) -> str:
-    """Say in one sentence that calibration images tell little; empty if they are enough.
-
-    Example:
-        >>> how_little([''] * 100), how_little(['', 'noise']).partition(':')[0]
-        ('', 'int8 was calibrated on 2 images only, 1 of noise')
-    """
+    """Say in one sentence that calibration images tell little; empty if they are enough."""
     plain = Counter(look for look in looks if look)
     if len(looks) >= FEW and 2 * plain.total() <= len(looks):
         return ''

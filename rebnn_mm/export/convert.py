@@ -84,11 +84,7 @@ def pack(model: nn.Module) -> PackedModel:
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """Copy a model out of what wraps it or its parts: DataParallel and its like, torch.compile, averaged weights.
-
-    Raises:
-        ValueError: a part was traced or scripted, which left no layers.
-    """
+    """Copy a model out of what wraps it or its parts: DataParallel and its like, torch.compile, averaged weights."""
     for name, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
             what = f'the part {name!r}' if name else 'the model'

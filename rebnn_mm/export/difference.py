@@ -110,13 +110,7 @@ def difference_of(
 
 
 def same_best(task: Task, first: Arrays, second: Arrays) -> int:
-    """How many of a batch have the same best class; none where there are no classes.
-
-    Example:
-        >>> first, second = np.array([[0.1, 0.9], [0.6, 0.4]]), np.array([[0.2, 0.8], [0.3, 0.7]])
-        >>> same_best(Task('classification'), [first], [second])
-        1
-    """
+    """How many of a batch have the same best class; none where there are no classes."""
     if task.name not in CLASSIFIED:
         return 0
     return int((first[0].argmax(-1) == second[0].argmax(-1)).sum())
@@ -167,12 +161,7 @@ def match_except_ties(first: Found, second: Found) -> bool:
 
 
 def overlaps(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Compute the intersection over union of corners [K, 4] and [L, 4]: [K, L]; equal up to rounding is 1.
-
-    Example:
-        >>> overlaps(np.array([[0.0, 0.0, 2.0, 2.0]]), np.array([[0.0, 0.0, 2.0, 1.0], [0.0, 0.0, 2.0, 2.001]]))
-        array([[0.5, 1. ]])
-    """
+    """Compute the intersection over union of corners [K, 4] and [L, 4]: [K, L]; equal up to rounding is 1."""
     first, second = first.astype(np.float64)[:, None], second.astype(np.float64)[None]
     start, end = np.maximum(first[..., :2], second[..., :2]), np.minimum(first[..., 2:], second[..., 2:])
     shared = np.clip(end - start, 0, None).prod(-1)

@@ -52,24 +52,12 @@ def set_metadata(
 
 
 def is_blocked(model: onnx.ModelProto) -> bool:
-    """Whether ONNX Runtime may lay full-precision maps of a graph out in blocks.
-
-    Example:
-        >>> model = onnx.ModelProto()
-        >>> set_metadata(model, 'classification', blocked=True)
-        >>> is_blocked(model), is_blocked(onnx.ModelProto())
-        (True, False)
-    """
+    """Whether ONNX Runtime may lay full-precision maps of a graph out in blocks."""
     return any(entry.key == 'rebnn.real_layout' for entry in model.metadata_props)
 
 
 def find_packed_weights(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
-    """Find the initializers that hold packed weights, by name.
-
-    Example:
-        >>> find_packed_weights(onnx.ModelProto())
-        {}
-    """
+    """Find the initializers that hold packed weights, by name."""
     ours = (node for node in all_nodes(model.graph) if node.domain == DOMAIN and node.op_type not in UNWEIGHTED)
     names = {node.input[1] for node in ours}
     return {tensor.name: tensor for tensor in model.graph.initializer if tensor.name in names}

@@ -57,14 +57,7 @@ def read_preprocessing(cfg: Config) -> Preprocessing:
 
 
 def test_dataset(cfg: Config) -> Mapping[str, Any]:
-    """The innermost data set that the config tests on, of several the first; empty if it has none.
-
-    Example:
-        >>> parts = [dict(type='A', pipeline=[]), dict(type='B', pipeline=[])]
-        >>> cfg = Config(dict(test_dataloader=dict(dataset=dict(type='ConcatDataset', datasets=parts))))
-        >>> test_dataset(cfg)['type']
-        'A'
-    """
+    """The innermost data set that the config tests on, of several the first; empty if it has none."""
     split = next((name for name in ('test', 'val') if cfg.get(f'{name}_dataloader')), 'test')
     key = f'{split}_dataloader.dataset'
     given = (cfg.get(f'{split}_dataloader') or {}).get('dataset') or {}
@@ -78,12 +71,7 @@ def test_dataset(cfg: Config) -> Mapping[str, Any]:
 
 
 def test_pipeline(cfg: Config) -> list[Mapping[str, Any]]:
-    """The transforms of the config's test data set; empty if it has none.
-
-    Example:
-        >>> test_pipeline(Config(dict(model=dict(type='A'))))
-        []
-    """
+    """The transforms of the config's test data set; empty if it has none."""
     return list(test_dataset(cfg).get('pipeline') or [])
 
 

@@ -105,22 +105,13 @@ def constant(graph: ir.Graph, array: NDArray, name: str) -> ir.Value:
 
 
 def constant_array(value: ir.Value | None) -> NDArray | None:
-    """The constant that a value holds; None if it is computed.
-
-    Example:
-        >>> constant_array(ir.val('x'))
-    """
+    """The constant that a value holds; None if it is computed."""
     tensor = None if value is None else ir.convenience.get_const_tensor(value)
     return None if tensor is None else tensor.numpy()
 
 
 def constant_per_channel(value: ir.Value | None, channels: int) -> Vector | None:
-    """A constant as one number per channel, if it has that form next to [N, C, H, W].
-
-    Example:
-        >>> constant_per_channel(constant(ir.Graph([], [], nodes=[]), np.float32([[[1]], [[2]]]), 'm'), 2)
-        array([1., 2.], dtype=float32)
-    """
+    """A constant as one number per channel, if it has that form next to [N, C, H, W]."""
     array = constant_array(value)
     if array is None or array.dtype != np.float32:
         return None
@@ -131,26 +122,13 @@ def constant_per_channel(value: ir.Value | None, channels: int) -> Vector | None
 
 
 def only_use(value: ir.Value) -> tuple[ir.Node, int] | None:
-    """The one node that reads a value, and which of its inputs the value is; None if anything else sees it, too.
-
-    Example:
-        >>> value = ir.val('x')
-        >>> node = ir.node('Neg', [value])
-        >>> only_use(value)[0] is node, only_use(node.outputs[0])
-        (True, None)
-    """
+    """The one node that reads a value, and which of its inputs the value is; None if anything else sees it, too."""
     uses = list(value.uses())
     return (uses[0][0], uses[0][1]) if len(uses) == 1 and not value.is_graph_output() else None
 
 
 def has_attributes(node: ir.Node, **wanted: object) -> bool:
-    """Whether a convolution or a pooling has these attributes, or their defaults where it names none.
-
-    Example:
-        >>> pool = ir.node('MaxPool', [ir.val('x')], {'kernel_shape': [2, 2]})
-        >>> has_attributes(pool, kernel_shape=[2, 2], strides=[1, 1]), has_attributes(pool, ceil_mode=1)
-        (True, False)
-    """
+    """Whether a convolution or a pooling has these attributes, or their defaults where it names none."""
 
     def value(key: str) -> object:
         found = node.attributes[key].value if key in node.attributes else DEFAULTS.get(key)
@@ -160,14 +138,7 @@ def has_attributes(node: ir.Node, **wanted: object) -> bool:
 
 
 def take_over(old: ir.Value, new: ir.Value) -> None:
-    """Put a value in another one's place, its name included.
-
-    Example:
-        >>> old, new = ir.val('y'), ir.val('z')
-        >>> take_over(old, new)
-        >>> new.name
-        'y'
-    """
+    """Put a value in another one's place, its name included."""
     new.name, new.shape, new.type = old.name, old.shape, old.type
     if old.producer() is not None:  # an initializer's name is that of its tensor, in the model that was read too
         old.name = f'{old.name}_replaced'
@@ -175,12 +146,5 @@ def take_over(old: ir.Value, new: ir.Value) -> None:
 
 
 def must_be_stored(value: ir.Value) -> bool:
-    """Whether a kernel wants a constant as an initializer of float32: that of the stem wants all of its own.
-
-    Example:
-        >>> weight = ir.val('w')
-        >>> stem = operator('RealStem', [ir.val('x'), weight], {}, 'stem')
-        >>> must_be_stored(weight), must_be_stored(stem.inputs[0])
-        (True, False)
-    """
+    """Whether a kernel wants a constant as an initializer of float32: that of the stem wants all of its own."""
     return any(node.op_type == 'RealStem' and index > 0 for node, index in value.uses())

@@ -108,12 +108,7 @@ def load_source(
 
 
 def read_own_images(cfg: Config, steps: dict[str, Any], size: tuple[int, int] | None) -> tuple[list[Image], str]:
-    """Read some images of a config's data set as the network takes them: of the test set, if it is there.
-
-    Example:
-        >>> read_own_images(Config(), {'channels': 'rgb'}, None)
-        ([], '')
-    """
+    """Read some images of a config's data set as the network takes them: of the test set, if it is there."""
     for split in ('test', 'val', 'train'):
         loader = cfg.get(f'{split}_dataloader')
         if not loader:

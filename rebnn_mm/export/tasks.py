@@ -153,12 +153,6 @@ def nests_padding(model: nn.Module) -> bool:
     """Whether more than one layer that halves a map pads it by what its size needs.
 
     Each such size is a formula of the one before it, which torch.export does not simplify within minutes.
-
-    Example:
-        >>> from mmcv.cnn.bricks import Conv2dAdaptivePadding
-        >>> halve = Conv2dAdaptivePadding(3, 3, 3, stride=2)
-        >>> nests_padding(halve), nests_padding(nn.Sequential(halve, Conv2dAdaptivePadding(3, 3, 3, stride=2)))
-        (False, True)
     """
     if find_spec('mmcv') is None:
         return False
@@ -189,12 +183,7 @@ class TextLogits(nn.Module):
 
 
 def is_text_classifier(model: nn.Module) -> bool:
-    """Whether a model is a :class:`rebnn_mm.models.language.TextClassifier`.
-
-    Example:
-        >>> is_text_classifier(nn.Linear(2, 2))
-        False
-    """
+    """Whether a model is a :class:`rebnn_mm.models.language.TextClassifier`."""
     from rebnn_mm.models.language.text_classifier import TextClassifier
 
     return isinstance(model, TextClassifier)

@@ -328,11 +328,7 @@ def _set_norm(norm: _BatchNorm, mul: Tensor, add: Tensor) -> None:
 
 
 def _check(ours: Mapping[Place, NDArray], stored: Mapping[Place, NDArray]) -> None:
-    """Every constant of the unpacked model is the file's.
-
-    Raises:
-        ValueError: one is not.
-    """
+    """Check that every constant of the unpacked model is the file's."""
     for place, value in ours.items():
         there = stored.get(place)
         if there is None or not _near(value, there.reshape(value.shape)):

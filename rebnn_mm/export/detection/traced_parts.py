@@ -71,10 +71,6 @@ def image_channels(model: nn.Module) -> int:
 
     An image of three channels is sent to the first convolution that the model calls. What comes before that may give
     it more of them, as YOLOX's stem does, which cuts it into squares.
-
-    Example:
-        >>> image_channels(nn.Sequential(nn.PixelUnshuffle(2), nn.Conv2d(12, 8, 1)))
-        3
     """
     convs = [layer for layer in model.modules() if isinstance(layer, nn.Conv2d)]
 

@@ -33,11 +33,6 @@ __all__ = [
 def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[PassBase]:
     """List the passes between tracing and the file, in their order.
 
-    Args:
-        task: of the graph.
-        options: of the file.
-        plan: which layers become int8; None for none.
-
     Example:
         >>> [type(step).__name__ for step in passes_of(Task('classification'), Options(half=True))]
         ['SpreadNorms', 'FuseBlocks', 'FoldNorms', 'ChannelsLast', 'Compact', 'ToHalf']

@@ -147,12 +147,7 @@ def _sign_behind(value: ir.Value) -> str | None:
 
 
 def layer_of(weight: str) -> str:
-    """The name of a layer, from that of its weight in the graph.
-
-    Example:
-        >>> layer_of('layer2.0.downsample.0.weight.folded1_matrix'), layer_of('fc.weight')
-        ('layer2.0.downsample.0', 'fc')
-    """
+    """The name of a layer, from that of its weight in the graph."""
     return weight.partition('.weight')[0].partition(CORRECTION)[0]
 
 
