@@ -116,14 +116,8 @@ class BiTWeight(BWNWeight):
     r"""Sign of the weight without the tensor's mean, times the mean magnitude; the gradient passes unchanged.
 
     Forward and backward are :func:`rebnn_mm.functional.tensor_sign` with centring. The mean that is taken off is the
-    tensor's even where every channel has its own scale, so no channel stands alone.
-
-    Args:
-        per: whether one scale covers the ``'tensor'``, as in BiT's linear layers, or a ``'channel'``, as in its word
-            embedding.
-
-    Raises:
-        ValueError: ``per`` is neither.
+    tensor's even where every channel has its own scale, as in BiT's word embedding, so no channel stands alone. The
+    options are those of :class:`rebnn_mm.methods.BWNWeight`.
 
     Source: Liu et al. 2022 (BiT), as its released code computes it.
 

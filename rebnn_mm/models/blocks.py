@@ -43,7 +43,6 @@ class BinaryBasicBlock(BaseModule):
         with_cp: recompute the block in the backward pass instead of storing its activations. Running statistics of
             BN are then updated twice per step, as in mmdet.
         downsample: the shortcut where shapes change, a name of :data:`SHORTCUTS`; None for that of the style.
-        init_cfg: initialisation, see mmengine.
         options: those of the style, handed to :meth:`build_act`.
 
     Raises:

@@ -111,17 +111,9 @@ def build_binarized(
     """Build a model from its own config and :func:`binarize` it.
 
     All other keys of the config stay where they are, so that it inherits from the real model's and
-    ``--cfg-options model.backbone.depth=34`` means what it did. What is built has the class of the real model.
-
-    Args:
-        real: the ``type`` that the model had.
-        conv: see :func:`binarize`, as the next four.
-        linear: config of a binary linear layer.
-        keep_real: names.
-        make_binary: names.
-        overrides: further options by name.
-        image_size: height and width of the image on which the model is run once.
-        **model: the config of the real model.
+    ``--cfg-options model.backbone.depth=34`` means what it did. What is built has the class of the real model, whose
+    ``type`` is ``real`` and whose further options are ``model``; it is run once on an image of ``image_size``, height
+    and width. The other arguments are those of :func:`binarize`.
 
     Example:
         >>> from mmengine.registry import MODELS

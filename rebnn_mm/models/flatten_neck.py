@@ -13,7 +13,6 @@ class FlattenNeck(BaseModule):
         pool: average over each map first; False keeps every value, as VGG-small does.
         norm_channels: size of the vector, for a batch norm on it, as RBNN, ReCU and AdaBin have it before the
             classifier; None for no norm.
-        init_cfg: initialisation, see mmengine.
 
     Shapes: (N, C, H, W), or a tuple of such, to (N, C) with ``pool``, else (N, C * H * W).
 

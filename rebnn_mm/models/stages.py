@@ -77,7 +77,6 @@ class BinaryUnit(BaseModule):
         shortcut: whether to add :math:`s(x)`.
         conv_cfg: the convolution; None makes it real.
         norm_cfg: every norm layer.
-        init_cfg: initialisation, see mmengine.
         options: those of the style, handed to its :meth:`BinaryBasicBlock.build_act`.
 
     Raises:

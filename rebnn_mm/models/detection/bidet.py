@@ -29,10 +29,8 @@ def sample_location(prediction: Tensor, dim: int, sigma: float) -> Tensor:
         \qquad
         \frac{\partial l}{\partial \mu} = 1, \quad \frac{\partial l}{\partial v} = \frac{l - \mu}{2}
 
-    Args:
-        prediction: means :math:`\mu` in the first half of ``dim``, log variances v in the second.
-        dim: the dimension that holds both.
-        sigma: the factor s on the deviation; 0 gives the mean, without drawing a random number.
+    ``prediction`` has the means :math:`\mu` in the first half of ``dim``, log variances v in the second. A ``sigma``
+    s of 0 gives the means, without drawing a random number.
 
     Source: BiDet (Wang et al., CVPR 2020); s is 0.001 in the released Faster R-CNN.
     """
@@ -52,13 +50,8 @@ def keep_scores(
 ) -> list[tuple[Tensor, int]]:
     """Scores that survive non-maximum suppression in one image, for the classes of its ground truth only.
 
-    Args:
-        boxes: (N, 4), or (N, classes, 4) where every class has a box of its own; no gradient goes through them.
-        scores: (N, classes), differentiable; columns beyond the classes of the labels are ignored.
-        labels: class of each object of the image, (objects,).
-        score_thr: what does not score higher does not take part.
-        iou_threshold: of the suppression, class by class.
-        max_per_class: how many of the highest scores of a class are kept; None for all.
+    ``boxes`` are (N, 4), or (N, classes, 4) where every class has its own, without gradient; ``scores`` (N, classes or
+    more), differentiable; ``labels`` one for each object. The ``max_per_class`` highest scores are kept; None for all.
     """
     classes, objects = labels.unique(return_counts=True)
     of_box, of_class = (scores[:, classes] > score_thr).nonzero(as_tuple=True)

@@ -33,7 +33,6 @@ class OneBitNeck(BaseModule):
         block: block style with one shortcut per convolution.
         conv_cfg: the 3x3 convolutions; None makes them real.
         norm_cfg: every norm layer.
-        init_cfg: initialisation, see mmengine.
 
     Shapes: (N, in_channels[i], H_i, W_i) to (N, out_channels, H_i, W_i) per level; H_i and W_i are even for all levels
     but the coarsest.

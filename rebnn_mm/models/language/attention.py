@@ -83,11 +83,7 @@ def attend(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Replace the attention of transformers, by the contract of its ``AttentionInterface``.
-
-    Uses the module's child ``binary_attention`` if :func:`install_attention` gave it one, else PyTorch's
-    ``scaled_dot_product_attention`` as transformers does.
-    """
+    """Attend as transformers' ``AttentionInterface`` does, by the module's ``binary_attention`` if it has one."""
     if attention_mask is not None and attention_mask.dtype != torch.bool:
         raise TypeError(
             f'{IMPLEMENTATION!r} attention: the mask is of {attention_mask.dtype}, but must be bool, True where a '
@@ -118,15 +114,12 @@ def install_attention(model: 'PreTrainedModel', attention: Mapping[str, Any] | N
     """Give every attention of a Hugging Face encoder a quantizing one, or only make it audible.
 
     The attention modules are those that ask for our function in a forward pass of two tokens, so no architecture is
-    known by name. The projections stay as they are.
+    known by name. The projections stay as they are. Returns the names of the modules.
 
     Args:
         model: a model of transformers.
         attention: config of an :class:`rebnn_mm.layers.EncoderAttention`, to which ``heads`` and ``head_dim`` are
             added; None leaves the arithmetic as it is.
-
-    Returns:
-        list[str]: names of the attention modules.
 
     Raises:
         ImportError: transformers is older than 5.0, whose encoders do not ask for it.

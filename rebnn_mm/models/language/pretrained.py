@@ -19,11 +19,8 @@ def save_pretrained(model: TextClassifier, directory: str) -> None:
     """Write config, weights and tokenizer of a text classifier as transformers does.
 
     ``AutoModelForSequenceClassification.from_pretrained`` reads the directory as a full-precision model with the
-    latent weights; :func:`load_pretrained` reads the binary one, with the same logits to the last bit.
-
-    Args:
-        model: the classifier. Its teacher, if it has one, is not part of it.
-        directory: where to; made if it does not exist.
+    latent weights; :func:`load_pretrained` reads the binary one, with the same logits to the last bit. A teacher is
+    not part of it.
     """
     from transformers import AutoTokenizer
 
@@ -42,10 +39,7 @@ def save_pretrained(model: TextClassifier, directory: str) -> None:
 
 
 def load_pretrained(directory: str) -> TextClassifier:
-    """The text classifier that :func:`save_pretrained` has written, in eval mode.
-
-    Args:
-        directory: a local directory, or the name of such a model on the hub.
+    """The text classifier that :func:`save_pretrained` has written to a directory or the hub, in eval mode.
 
     Raises:
         ValueError: it is not such a directory, or its weights are not those of its config.

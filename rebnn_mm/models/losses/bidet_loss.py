@@ -21,10 +21,7 @@ def information_regularisation(features: Sequence[Tensor]) -> Tensor:
 
     BiDet bounds the information between image and features by their distance from a standard normal prior, of which
     this is the part that depends on the mean. Where features come straight from a batch norm it pulls at the norm's
-    weight and bias only: the mean square is theirs, whatever comes before.
-
-    Args:
-        features: K tensors of any shapes, such as the levels of a pyramid. Half precision is summed in float32.
+    weight and bias only: the mean square is theirs, whatever comes before. Half precision is summed in float32.
 
     Source: the released code of BiDet (Wang et al., CVPR 2020).
     """
@@ -42,11 +39,7 @@ def object_entropy(scores: Tensor, objects: int) -> Tensor:
         \frac{\partial H}{\partial p_k} = -\frac{1 + \log \hat p_k}{n S}
 
     Descending it raises the scores that hold more than a share of 1/e and lowers the others, so it leaves a few high
-    scores out of many middling ones.
-
-    Args:
-        scores: scores p of the boxes that non-maximum suppression kept, shape (K,), at least 0. Zeros add nothing.
-        objects: number n of objects in the ground truth, at least 1.
+    scores out of many middling ones. p are the scores, (K,), that non-maximum suppression kept; n is at least 1.
     """
     scores = at_least_float32(scores)
     # Both bounds keep gradients finite where every score has underflowed: 0 times infinity would be NaN further back.
@@ -59,20 +52,10 @@ def sparse_object_prior(kept: Iterable[tuple[Tensor, int]]) -> Tensor:
 
     A class with as many boxes as objects, or fewer, has nothing to drop and does not count; neither does one without
     objects. The released code of BiDet divides by the number of counted classes even where that is 0, which gives NaN;
-    here the result is then 0.
-
-    Args:
-        kept: for each class of each image the scores that non-maximum suppression kept, shape (K,), and the number of
-            objects of that class in the image.
+    here the result is then 0. ``kept`` has, for each class of each image, the scores (K,) that non-maximum suppression
+    kept, and how many objects there are.
 
     Source: BiDet (Wang et al., CVPR 2020), the sparse object prior; the average is that of its released code.
-
-    Example:
-        >>> two_for_one, one_for_one = (torch.tensor([0.5, 0.5]), 1), (torch.tensor([0.9]), 1)
-        >>> sparse_object_prior([two_for_one, one_for_one])
-        tensor(0.6931)
-        >>> sparse_object_prior([one_for_one])
-        tensor(0.)
     """
     entropies = [object_entropy(scores, objects) for scores, objects in kept if 0 < objects < len(scores)]
     return torch.stack(entropies).mean() if entropies else torch.zeros(())

@@ -61,9 +61,6 @@ class DetectorComparisonLoss(ComparisonLoss):
 
     A subclass implements :meth:`forward`, which takes the :class:`DetectorOutput` of both for the same batch and
     returns its terms by name. The teacher's tensors have no gradient.
-
-    Args:
-        weight: factor of the loss.
     """
 
     needs: ClassVar[str | None] = None

@@ -23,7 +23,8 @@ def decouple_scores(
         \quad b = (p_y, 1 - p_y), \quad q_c = \frac{p_c}{1 - p_y} \; (c \ne y)
 
     p is the softmax of the scores. As :math:`\partial L / \partial s_{iy} = \frac{\alpha}{n} (p_{iy}^S - p_{iy}^T)`,
-    a score grows where the teacher is surer. With two classes there are no others, and the second term is 0.
+    a score grows where the teacher is surer. With two classes there are no others, and the second term is 0. Computed
+    in float32 at least; 0 where n is 0.
 
     Args:
         student: scores s before the softmax, (n, C).
@@ -31,9 +32,6 @@ def decouple_scores(
         labels: class y of each row, (n,).
         target: the factor :math:`\alpha`.
         others: the factor :math:`\beta`; the two are equal to one and :math:`1 - p_y^T` in an ordinary divergence.
-
-    Returns:
-        Tensor: scalar, in float32 at least; 0 where n is 0.
 
     Source: Zhao et al. 2022 (decoupled knowledge distillation) at temperature one; 0.25 as in its released detector.
 
@@ -116,9 +114,6 @@ class ObjectnessLoss(DetectorComparisonLoss):
         \frac{\partial L}{\partial s_i} = \frac{1}{n} (o_i^S - o_i^T)
 
     :math:`o = \sigma(s)`. Where both agree, it is the teacher's entropy, which has no gradient.
-
-    Args:
-        weight: factor of the loss.
 
     Raises:
         ValueError: in the forward pass, if the student has other anchors than the teacher.
@@ -239,9 +234,6 @@ def weigh_box_distance(student: Tensor, teacher: Tensor, weights: Tensor) -> Ten
 class DenseBoxLoss(DetectorComparisonLoss):
     """Compares box predictions of one-stage detectors: :func:`weigh_box_distance` with :func:`find_foreground`.
 
-    Args:
-        weight: factor of the loss.
-
     Raises:
         ValueError: in the forward pass, if the student has other points than the teacher.
 
@@ -270,9 +262,6 @@ class RegionBoxLoss(DetectorComparisonLoss):
     """Compares box predictions on the student's regions: :func:`weigh_box_distance`.
 
     The weights are the teacher's probabilities: of an object, where all classes share a box, else of each class.
-
-    Args:
-        weight: factor of the loss.
 
     Raises:
         ValueError: in the forward pass, if the student predicts other boxes than the teacher.

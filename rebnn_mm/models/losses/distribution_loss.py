@@ -18,14 +18,8 @@ def distribution_loss(student: Tensor, teacher: Tensor) -> Tensor:
         \frac{\partial L}{\partial s_{ic}} = \frac{1}{n} (p_c^S(x_i) - p_c^T(x_i))
 
     The equation in the source is this minus the teacher's own entropy, which has no gradient. The loss is therefore
-    not zero where both agree; it is the teacher's entropy there.
-
-    Args:
-        student: scores s before the softmax, (N, C).
-        teacher: scores of the teacher, (N, C); they get no gradient.
-
-    Returns:
-        Tensor: scalar, computed in float32 at least.
+    not zero where both agree; it is the teacher's entropy there. Scores s before the softmax are (N, C); the teacher's
+    get no gradient. Computed in float32 at least.
 
     Raises:
         ValueError: the shapes differ.
@@ -51,17 +45,12 @@ def distribution_loss(student: Tensor, teacher: Tensor) -> Tensor:
 
 @MODELS.register_module()
 class DistributionLoss(nn.Module):
-    """:func:`distribution_loss` as a registered loss.
-
-    Args:
-        loss_weight: factor of the loss.
+    """:func:`distribution_loss` times ``loss_weight``, as a registered loss.
 
     Example:
         >>> import torch
         >>> float(DistributionLoss(loss_weight=2.0)(torch.zeros(4, 10), torch.zeros(4, 10)))
         4.605...
-
-    Source: Liu et al. 2020 (ReActNet), Eq. 6.
     """
 
     def __init__(self, loss_weight: float = 1.0) -> None:

@@ -96,9 +96,6 @@ class PredictionLoss(EncoderComparisonLoss):
     p is the softmax of the logits, at temperature one. Unlike a usual cross entropy this one is divided by the number
     of classes C as well.
 
-    Args:
-        weight: factor of the loss.
-
     Raises:
         ValueError: in the forward pass, if the student has other labels than the teacher.
 

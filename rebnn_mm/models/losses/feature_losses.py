@@ -26,11 +26,8 @@ def compare_maps(student: Tensor, teacher: Tensor) -> Tensor:
     .. math:: L = \frac{1}{2} \overline{(\hat S - \hat T)^2} = 1 - \frac{1}{C} \sum_c r_c
 
     r is Pearson's correlation over images and positions; neither scale nor offset of a channel counts. The gradient
-    pulls each channel of the student towards that of the teacher, standardised, and neither scales nor shifts it.
-
-    Args:
-        student: (N, C, H, W).
-        teacher: the same shape; it gets no gradient.
+    pulls each channel of the student towards that of the teacher, standardised, and neither scales nor shifts it. Maps
+    are (N, C, H, W); the teacher gets no gradient.
 
     Source: Cao et al. 2022 (PKD).
 
@@ -83,10 +80,6 @@ class PKDLoss(MapLoss):
 
     The maps have to have the same channels.
 
-    Args:
-        modules: whose outputs are compared.
-        weight: factor of the loss.
-
     Source: Cao et al. 2022 (PKD).
 
     Example:
@@ -116,11 +109,7 @@ def attention_distance(student: Tensor, teacher: Tensor) -> Tensor:
         \frac{\partial L}{\partial A_{ncp}^S} = \frac{2 A_{ncp}^S}{N \, d_n \|Q_n^S\|}
         \left( (\hat Q_n^S \cdot \hat Q_n^T) \, \hat Q_{np}^S - \hat Q_{np}^T \right)
 
-    which makes the student's values larger where the teacher's share is.
-
-    Args:
-        student: (N, C, H, W).
-        teacher: as high and wide; it gets no gradient.
+    which makes the student's values larger where the teacher's share is. The teacher gets no gradient.
 
     Source: Zagoruyko and Komodakis 2017, which Martinez et al. 2020 (Real-to-Binary) take up.
 
@@ -138,10 +127,6 @@ class AttentionTransferLoss(MapLoss):
     """Compares where maps are large: :func:`attention_distance`, a term for each map.
 
     The maps have to be of one size, while channels may differ.
-
-    Args:
-        modules: whose outputs are compared.
-        weight: factor of the loss.
 
     Source: Zagoruyko and Komodakis 2017.
 
@@ -221,15 +206,9 @@ def discrepancies(student: Tensor, teacher: Tensor, regions: Tensor, size: tuple
 
     .. math:: \epsilon_r = \frac{1}{2 C K} \sum_c \sum_{p \in r} (\hat S_{cp} - \hat T_{cp})^2
 
-    p runs over the K points of a grid in the region. This is the Mahalanobis distance of the two, with the variances
-    of the channels and no others: maps are standardised first (:func:`standardise_maps`).
-
-    Args:
-        student: (N, C, H, W).
-        teacher: the same shape; it gets no gradient.
-        regions: number of the image and x1, y1, x2, y2 in pixels, (R, 5).
-        size: height and width of the images.
-        cells: of the grid, in each direction.
+    p runs over the K points of a grid in the region, ``cells`` in each direction. This is the Mahalanobis distance of
+    the two, with the variances of the channels and no others: maps are standardised first (:func:`standardise_maps`).
+    ``regions`` are (R, 5): number of the image and x1, y1, x2, y2 in pixels of the image's height and width, ``size``.
 
     Source: after Xu et al. 2022 (IDa-Det), whose covariance is that of a pair.
     """
