@@ -1,7 +1,7 @@
 """Anchors for the boxes of a data set: sizes and shapes, and how well they overlap with the boxes.
 
-Sides of boxes are widths and heights in pixels of the network's input, (K, 2), each with a weight, or all
-alike without weights. Scales are roots of the anchors' areas in strides, ratios heights over widths.
+Sides are widths and heights in pixels of the network's input, (K, 2). Scales are roots of areas in strides, ratios
+heights over widths.
 """
 
 from __future__ import annotations

@@ -66,14 +66,10 @@ class Measurement:
 def measure_flips(cfg: Config, options: Options, progress: Callable[[int], object] = lambda done: None) -> Measurement:
     """Train for some steps with the config's own model, optimizer and hooks, and count.
 
-    mmengine's Runner does it, with the config's optimizer wrapper (constructor, clipping, ``paramwise_cfg``) and its
-    custom hooks, which carry the method. The run knows the length of the whole training, so what a method does at a
-    share of it is done as at its beginning. Not as in training:
-
-    - The rate: in place of ``param_scheduler`` it rises linearly over the first quarter of the steps to the highest of
-      the schedule, which is held. Flips are counted over the last half: after the warm-up, and after the flood of
-      flips of weights that start near zero.
-    - Nothing is logged, evaluated or saved.
+    mmengine's Runner does it, with the optimizer wrapper and the custom hooks of the config, which carry the method.
+    It knows the length of the whole training, so what a method does at a share of it is done as at its beginning. The
+    rate rises linearly over the first quarter of the steps to the highest of the schedule, and stays there. Flips are
+    counted over the last half: after the flood of flips of weights that start near zero.
     """
     if not all(cfg.get(key) for key in ('model', 'train_dataloader', 'train_cfg', 'optim_wrapper')):
         raise RebnnError(f'{cfg.filename}: it does not train (model, train_dataloader, train_cfg, optim_wrapper).')

@@ -33,22 +33,19 @@ class _Seen:
 
 
 def count_layers(model: nn.Module, forward: Callable[[], Any]) -> tuple[LayerCost, ...]:
-    r"""Describe every layer of a model, from one forward pass of one image.
+    r"""Describe every layer of a model, from one forward pass of one image, which ``forward`` runs.
 
-    A product layer is a convolution (transposed and deformable ones too) or a linear layer; its multiply-accumulates
-    are, with :math:`|W|` the number of its weights,
+    The multiply-accumulates of a convolution (transposed and deformable ones too) or a linear layer with :math:`|W|`
+    weights are
 
     .. math::
         |W| \cdot \frac{\text{values of the output}}{C_{out}} \quad \text{(of the input and } C_{in}
         \text{ if transposed)}
 
-    summed over its calls, so a layer shared by several feature levels counts on each. Positions of the padding count
-    as any other. Products that no such layer makes, those of attention, are taken from torch's own formulas
-    (:mod:`torch.utils.flop_counter`) and belong to the innermost module that is running; both factors are real, unless
-    it is an :class:`rebnn_mm.layers.EncoderAttention`, which says its bits. A look-up in an embedding is no product.
-    What a weight quantizer computes to make its weight is not counted: a prediction finds the weight ready.
-
-    ``forward`` runs the model once, on one image; with fake tensors nothing is computed.
+    summed over its calls, so a layer shared by several feature levels counts on each. Other products, those of
+    attention, are counted by torch's own formulas (:mod:`torch.utils.flop_counter`) for the innermost module that is
+    running, between real numbers unless it is an :class:`rebnn_mm.layers.EncoderAttention`, which says its bits. What
+    a weight quantizer computes to make its weight is not counted: a prediction finds the weight ready.
     """
     names = _names(model)
     seen: dict[nn.Module, _Seen] = {module: _Seen() for module in names}

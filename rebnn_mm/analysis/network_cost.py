@@ -22,22 +22,15 @@ from .layer_counter import count_layers
 
 
 def network_cost(model: nn.Module, shape: tuple[int, ...], rois: int | None = None) -> NetworkCost:
-    """Count the cost of predicting one image or one text, layer by layer.
+    """Count the cost of predicting one image or one text, layer by layer; the model is copied.
 
     The pass runs on fake tensors, which have a shape and no values, so that it costs neither time nor memory. Where an
     operator knows no shapes (mmcv's deformable convolution) the network is computed for real, with a warning.
 
-    Of a two-stage detector the first stage runs on the image and the second on ``rois`` regions: proposals and the
-    pooling of regions depend on values, and are replaced by as many regions of the right size. A mask head sees what
-    mmdet's own ``forward`` shows it: the first 100 of them, in a cascade all of them. Post-processing is not part of
-    the count. The teacher of a :class:`rebnn_mm.models.classification.TeacherStudentClassifier` is not part of the
-    model.
-
-    Args:
-        model: a detector of mmdet, a classifier of mmpretrain, a :class:`rebnn_mm.models.language.TextClassifier`, or
-            any module that takes an image (1, C, H, W). It is copied; its weights do not matter.
-        shape: height and width of the input, padding included; of a text, its number of tokens.
-        rois: regions per image; None is the config's ``test_cfg.rpn.max_per_img``.
+    Of a two-stage detector the second stage runs on ``rois`` regions of the right size, ``test_cfg.rpn.max_per_img``
+    by default, since real ones depend on values. A mask head sees what mmdet's own ``forward`` shows it: the first 100
+    of them, in a cascade all of them. Post-processing and a teacher do not count. ``shape`` is the height and width of
+    the input, padding included, or the number of tokens.
     """
     if min(shape) < 1:
         raise RebnnError(f'network_cost: shape={shape!r} must be a height and a width above 0')

@@ -86,11 +86,6 @@ class Export(NamedTuple):
 def build_unfused_graph(trained: nn.Module, task: Task, size: tuple[int, int]) -> tuple[onnx.ModelProto, PackedModel]:
     """Build the graph of a trained model, packed, before all passes.
 
-    Args:
-        trained: it is not changed.
-        task: from :func:`rebnn_mm.export.tasks.task_of`.
-        size: height and width of an image that the model takes.
-
     Raises:
         ValueError: the model cannot be packed or traced; the message says why.
     """

@@ -113,11 +113,6 @@ class HubModel(
     def from_checkpoint(cls, config: str, checkpoint: str, about: Mapping[str, Any] | None = None) -> 'HubModel':
         """The model of a config and its checkpoint.
 
-        Args:
-            config: a config file of mmdet or mmpretrain.
-            checkpoint: its weights.
-            about: as for the class.
-
         Raises:
             ValueError: a file does not exist or does not fit, or the model takes texts; one sentence says which.
         """

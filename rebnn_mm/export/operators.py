@@ -1,8 +1,4 @@
-"""The operators of the domain ``rebnn`` as ONNX functions of standard operators.
-
-Each function defines its operator (docs/operators.md): a runtime without our library runs it, slowly, with the same
-integers.
-"""
+"""The operators of the domain ``rebnn`` as ONNX functions, which any runtime runs, slowly (docs/operators.md)."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -35,9 +31,6 @@ STORING = ('Cast', 'ConstantOfShape', 'DequantizeLinear')
 def operator_function(name: str) -> onnx.FunctionProto:
     """The function that defines an operator, with short names inside: every file holds it.
 
-    Args:
-        name: one of :data:`OPERATORS`.
-
     Raises:
         KeyError: there is no such operator.
 
@@ -57,9 +50,7 @@ def attach_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     """Give a model the functions of those operators of ours that its graph uses, and no other of ours.
 
     Nodes inside of subgraphs count. The import of the domain is set to match; functions of other domains stay.
-
-    Returns:
-        onnx.ModelProto: the same object.
+    Returns the same object.
 
     Raises:
         ValueError: a node of our domain is not an operator that exists.

@@ -18,10 +18,7 @@ from .packing import pack_weight, unpack_bits
 
 
 class Centred(nn.Module):
-    """Subtract the mean from a sample, as RBNN and SiMaN do before the sign.
-
-    The division by the deviation is left out, which turns no sign.
-    """
+    """Subtract the mean from a sample, as RBNN and SiMaN do before the sign; a division would turn no sign."""
 
     def __init__(self, quantizer: ActivationQuantizer) -> None:
         super().__init__()
@@ -93,11 +90,6 @@ class PackedLayer(nn.Module):
 
     It computes in the order that docs/format.md states, in eval mode and without gradients; in a graph that is being
     exported it stands for one operator.
-
-        bits (buffer): packed weight, uint8.
-        shift (buffer): added to the input before its sign, one value per input channel.
-        scale, bias (buffers): one value per output channel.
-        normalise: what happens to the input before shift and sign; None for nothing.
     """
 
     bits: Tensor
@@ -214,18 +206,9 @@ class PackedLinear(PackedLayer):
 
 
 class PackedEmbedding(nn.Module):
-    """:class:`rebnn_mm.layers.BinaryEmbedding` with packed rows; the operator ``BinaryEmbedding``.
-
-        bits (buffer): packed rows, uint8 (V, ceil(C / 8)).
-        scale (buffer): one value per row.
+    """Packed rows of a :class:`rebnn_mm.layers.BinaryEmbedding`; the operator ``BinaryEmbedding``.
 
     Shapes: int64 (...) to (..., C).
-
-    Example:
-        >>> layer = BinaryEmbedding(10, 12).eval()
-        >>> packed = PackedEmbedding(layer)
-        >>> packed.bits.shape, bool((packed(torch.tensor([3, 7])) == layer(torch.tensor([3, 7]))).all())
-        (torch.Size([10, 2]), True)
     """
 
     bits: Tensor
@@ -250,12 +233,6 @@ class PackedAttention(BinaryAttention):
     """:class:`rebnn_mm.layers.BinaryAttention` in evaluation; the operator of that name in a graph that is exported.
 
     Scores and weights are not given there: the operator keeps them as bits.
-
-    Example:
-        >>> packed = PackedAttention(BinaryAttention(heads=2, head_dim=4))
-        >>> q = torch.randn(1, 2, 3, 4)
-        >>> packed(q, q, q, None, 0.0, 0.5).output.shape
-        torch.Size([1, 3, 2, 4])
     """
 
     def __init__(self, layer: BinaryAttention, name: str = 'attention') -> None:

@@ -15,11 +15,7 @@ def pack_bits(values: NDArray[np.floating]) -> NDArray[np.uint8]:
     Bit 1 is a number below zero; zero, negative zero and NaN are bit 0, as is what fills the last byte. The first
     number is the least significant bit.
 
-    Args:
-        values: (..., C).
-
-    Returns:
-        NDArray[np.uint8]: (..., ceil(C / 8)).
+    Shapes: (..., C) to (..., ceil(C / 8)).
 
     Example:
         >>> pack_bits(np.array([[1.0, -1.0, -0.0, np.nan, -3.0, 1.0, 1.0, 1.0, -1.0]]))
@@ -29,11 +25,7 @@ def pack_bits(values: NDArray[np.floating]) -> NDArray[np.uint8]:
 
 
 def unpack_bits(bits: NDArray[np.uint8], channels: int) -> NDArray[np.float32]:
-    """The numbers -1 and +1 that bits stand for; what fills the last byte is dropped.
-
-    Args:
-        bits: (..., ceil(channels / 8)).
-        channels: how many signs there are in the last dimension.
+    """The numbers -1 and +1 that bits stand for, without what fills the last byte; ``channels`` in the last dimension.
 
     Raises:
         ValueError: the last dimension has another number of bytes than the channels need.
@@ -63,11 +55,7 @@ def count_packed_bytes(channels: int) -> int:
 def pack_weight(codes: NDArray[np.floating]) -> NDArray[np.uint8]:
     """Bits of a weight of -1 and +1, with the input channels last.
 
-    Args:
-        codes: of a convolution (O, C, KH, KW), of a linear layer (O, C).
-
-    Returns:
-        NDArray[np.uint8]: (O, KH, KW, ceil(C / 8)) or (O, ceil(C / 8)).
+    Shapes: (O, C, KH, KW) to (O, KH, KW, ceil(C / 8)), or (O, C) to (O, ceil(C / 8)).
 
     Raises:
         ValueError: a value is neither -1 nor +1.

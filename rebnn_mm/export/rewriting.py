@@ -51,12 +51,7 @@ class Rewrite(InPlacePass):
 def apply_passes(model: onnx.ModelProto, *passes: PassBase) -> onnx.ModelProto:
     """Run passes on a copy of a model, and attach the functions of the operators that it has then.
 
-    Args:
-        model: it stays as it is.
-        passes: in their order.
-
-    Returns:
-        onnx.ModelProto: the same object if no pass has changed anything.
+    If no pass changes anything, the model itself is returned.
 
     Raises:
         onnx_ir.passes.PassError: the passes are in an order that one of them does not allow.
