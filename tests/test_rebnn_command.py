@@ -58,13 +58,21 @@ def test_what_runs_packed_files_or_only_helps_loads_no_pytorch(arguments):
 def test_the_help_of_a_command_names_it_and_its_options():
     done = run_fresh('rebnn_command.py', 'new-config', '--help')
     assert done.returncode == 0 and done.stdout.startswith('usage: rebnn new-config [-h] --data DATA')
-    assert all(flag in done.stdout for flag in ('--teacher', '--augment {photos,none}', '--no-negatives', '--start'))
+    flags = '--teacher', '--augment {photos,microscope,none}', '--no-negatives', '--start'
+    assert [flag for flag in flags if flag not in done.stdout] == []
+
+
+def test_the_help_of_run_names_the_door_that_was_taken():
+    """``rebnn-run`` is the same command."""
+    assert run_fresh('rebnn_command.py', 'run', '--help').stdout.startswith('usage: rebnn run [-h]')
+    done = run_fresh('-c', 'import rebnn_command; rebnn_command.run()', '--help')
+    assert done.stdout.startswith('usage: rebnn-run [-h]')
 
 
 def test_what_is_missing_names_no_argument_that_may_be_left_out():
     done = run_fresh('rebnn_command.py', 'run')
     assert done.stderr == (
-        'rebnn-run: the following arguments are required: model, input. rebnn-run --help lists what it takes.\n'
+        'rebnn run: the following arguments are required: model, input. rebnn run --help lists what it takes.\n'
     )
 
 

@@ -48,7 +48,7 @@ def _small_integers() -> dict[int, int]:
 
 
 def check_encoder_cost(device: str) -> Findings:
-    """Memory and time of a step of a binary BERT (MiniLM's sizes, Bi-Attention) beside the real one."""
+    """Memory and time of a step of a binary BERT (MiniLM's sizes, Bi-Attention) next to the full-precision one."""
     try:
         from transformers import BertConfig, BertForSequenceClassification
 
@@ -137,7 +137,7 @@ def compare_with_goal(check: str, ratio: float, goal: float) -> Finding:
 
 
 def packing_time(device: str) -> Findings:
-    """Packing and unpacking a mask beside the comparison and the product that need it."""
+    """Packing and unpacking a mask against the comparison and the product that need it."""
     import time
 
     from rebnn_mm.functional import bits

@@ -1,4 +1,4 @@
-"""Layers, blocks and bits on a device beside those on a CPU."""
+"""Layers, blocks and bits on a device compared with those on a CPU."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def modes(channels_last: bool) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def compare_with_cpu(name: str, module: nn.Module, x: Tensor, device: str) -> Findings:
-    """A module's training step on the device beside the one on a CPU, in every mode."""
+    """A module's training step on the device compared with the one on a CPU, in every mode."""
     with exact():
         expected = outcome(module, x, 'cpu')
         for mode, options in modes(x.dim() == 4):
@@ -99,13 +99,13 @@ def check_compile(device: str) -> Findings:
         cfg = dict(type=style, in_channels=8, out_channels=8, conv_cfg=dict(type=f'{method}Conv2d'))
         block, x = BLOCKS.build(cfg), torch.randn(2, 8, 8, 8)
         for norm in (block.bn1, block.bn2):
-            norm.eval()  # by the batch, a scale in front of it has no gradient but what rounding leaves
+            norm.eval()  # by the batch, a scale before it has no gradient but what rounding leaves
         for dtype in (torch.float32, torch.bfloat16):
             with exact():
                 expected = outcome(block, x, device, dtype)
                 found = outcome(Compiled(block, backend), x, device, dtype)
             found = {name.replace('block.', ''): value for name, value in found.items()}
-            # Under autocast, behind the first convolution, a value near zero is of another sign now and then.
+            # Under autocast, after the first convolution, a value near zero is of another sign now and then.
             compared = expected if dtype == torch.float32 else {'output': expected['output']}
             yield _near(f'{method}, {style}, {dtype}, {backend}'.replace('torch.', ''), found, compared)
     # On a CPU the tests do that, for every method.
@@ -121,7 +121,7 @@ def check_compile(device: str) -> Findings:
 
 
 def _near(check: str, found: Outcome, expected: Outcome) -> Finding:
-    """Compare in the mean: a sum of signs of 0 beside a shortcut that Hardtanh has clipped is on its bound, or not."""
+    """Compare in the mean: a sum of signs of 0 next to a shortcut that Hardtanh clipped is on its bound, or not."""
     worst = 0.0
     for name, wanted in expected.items():
         ours = found[name]

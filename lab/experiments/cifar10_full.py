@@ -1,5 +1,5 @@
 # The whole of CIFAR-10 over 100 epochs, where published ones take 400 to 1,000: the resilient gradient and none, two
-# methods beside it, the full-precision network, and what a better recipe gives. Latent weights train at rates at which
+# other methods, the full-precision network, and what a better recipe gives. Latent weights train at rates at which
 # signs move.
 _base_ = './_base_/cifar10_whole.py'
 

@@ -1,5 +1,5 @@
 # Blood cells: what a teacher, a start from it, two stages and the shortcut of the proposal head give. Labels say how
-# long a run is, in units of 24 epochs, and behind a plus how long the runs are that it needs; to be compared are runs
+# long a run is, in units of 24 epochs, and after a plus how long the runs are that it needs; to be compared are runs
 # of the same sum.
 _base_ = './signs_bccd.py'
 
@@ -56,7 +56,7 @@ wide = {
     'model.roi_head.bbox_head.in_channels': 768,
     'optim_wrapper.type': 'Bfloat16OptimWrapper',
 }
-# What each part costs: real from the start, everything else 1-bit; beside the run `taught_bfloat16`.
+# What each part costs: full precision from the start, everything else 1-bit; compared with the run `taught_bfloat16`.
 kept = {
     part: {f'model.{part}.conv_cfg.keep_real': ['downsample', 'shortcut', part]}
     for part in ('backbone', 'rpn_head', 'roi_head.shared_head')

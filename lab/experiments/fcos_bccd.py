@@ -1,4 +1,4 @@
-# Blood cells with FCOS: 1-bit backbone and towers beside its full-precision counterpart.
+# Blood cells with FCOS: 1-bit backbone and towers next to its full-precision counterpart.
 _base_ = './signs_bccd.py'
 
 title = 'FCOS, blood cells'

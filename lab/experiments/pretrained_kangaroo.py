@@ -16,7 +16,7 @@ for part in ('backbone', 'rpn_head', 'roi_head.shared_head'):
 starts = {}
 for blocks in ('resnet18', 'resnet18_teacher'):
     start = dict(type='Pretrained', checkpoint=f'work_dirs/{blocks}_classes/epoch_30.pth', prefix='backbone.')
-    if blocks == 'resnet18':  # in whose place the twin's config has None
+    if blocks == 'resnet18':  # in whose place the counterpart's config has None
         start['_delete_'] = True
     starts[blocks] = {'model.backbone.init_cfg': start, 'model.roi_head.shared_head.init_cfg': start}
 runs = [

@@ -113,7 +113,7 @@ runs = [
         config=f'METHOD=adabin {folder}/resnet20.py',
         options={**signs, **sgd, f'{latent}.lr_mult': 10},
     ),
-    # Whether it pays beside the smaller decay, too, with which signs flip half as often.
+    # Whether it pays next to the smaller decay, too, with which signs flip half as often.
     dict(
         name='recipe_sgd_1e-4_gamma',
         label='SGD, decay 1e-4, gamma by Eq. 14',

@@ -21,7 +21,7 @@ from rebnn_mm.methods import ReBNNWeight
 class ReBNNAlphaStartHook(Hook):
     r"""Multiplies the scaling factors of ReBNN layers by a number before the first step.
 
-    alpha starts at the channel-wise mean of \|w\|; the paper does not say where. Behind batch norm its size does not
+    alpha starts at the channel-wise mean of \|w\|; the paper does not say where. After batch norm its size does not
     change what the network computes, but gradients of the latent weights grow with it, and the largest \|G\| of the
     gamma rule falls. Add it after the method's hook.
 
@@ -280,7 +280,7 @@ class ReBNNHoldHook(StepHook):
         0.5
     """
 
-    # Behind the method's hook, which masks the gradient.
+    # After the method's hook, which masks the gradient.
     priority = 60
 
     def __init__(self, window: int = 100, share: float = 0.5) -> None:

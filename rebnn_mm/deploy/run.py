@@ -1,13 +1,13 @@
-"""Print what a packed model finds in an image or a text: the command ``rebnn-run``.
+"""Print what a packed model finds in an image or a text.
 
-rebnn-run zoo:blood-cells-tiny zoo:BloodImage_00021.jpg --out painted.png
-rebnn-run resnet18.onnx cat.jpg
-rebnn-run sst2.onnx "a gorgeous, witty, seductive movie"
-rebnn-run faster_rcnn.onnx street.jpg --out street_boxes.jpg --score-thr 0.5
-rebnn-run faster_rcnn.onnx street.jpg --json > street.json
-rebnn-run resnet18.onnx photos --batch 8
-rebnn-run faster_rcnn.onnx street.mp4 --out painted.mp4
-rebnn-run faster_rcnn.onnx rtsp://door/live --json
+rebnn run zoo:blood-cells-tiny zoo:BloodImage_00021.jpg --out painted.png
+rebnn run resnet18.onnx cat.jpg
+rebnn run sst2.onnx "a gorgeous, witty, seductive movie"
+rebnn run faster_rcnn.onnx street.jpg --out street_boxes.jpg --score-thr 0.5
+rebnn run faster_rcnn.onnx street.jpg --json > street.json
+rebnn run resnet18.onnx photos --batch 8
+rebnn run faster_rcnn.onnx street.mp4 --out painted.mp4
+rebnn run faster_rcnn.onnx rtsp://door/live --json
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TOP = 5
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = CommandParser(prog='rebnn-run', description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('model', help='packed model, written by rebnn export, zoo:<name> or hf:owner/name')
     parser.add_argument('input', help='image file, or the text for a model of texts')
     parser.add_argument(

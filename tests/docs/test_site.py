@@ -33,6 +33,15 @@ def anchors(page: str) -> list[str]:
     return [name for name in names if names.index(name) == len(names) - 1 - names[::-1].index(name)]
 
 
+def links(page: str) -> Iterator[tuple[str, str, str]]:
+    """The text of each link from its bracket on, the file in the repository that it leads to, and the anchor there."""
+    for text, target in re.findall(r'(!?\[[^\[\]]*)?\]\(([^)\s]+)\)', text_of(page)):
+        if not re.match(r'[a-z]+:', target):
+            path, _, anchor = target.partition('#')
+            there = (ROOT / page).parent.joinpath(path).resolve() if path else ROOT / page
+            yield text, str(there.relative_to(ROOT)), anchor
+
+
 def test_the_navigation_names_every_page_once():
     pages = [OUTSIDE.get(page, page.removeprefix('docs/')) for page in PAGES]
     assert sorted(leaves(SITE['nav'])) == sorted(pages)
@@ -50,14 +59,27 @@ def test_the_questions_come_in_their_order():
 
 @pytest.mark.parametrize('page', [*PAGES, *LAB])
 def test_links_and_anchors_lead_somewhere(page):
-    for target in re.findall(r'\]\(([^)\s]+)\)', text_of(page)):
-        if re.match(r'[a-z]+:', target):
-            continue
-        path, _, anchor = target.partition('#')
-        there = (ROOT / page).parent.joinpath(path).resolve() if path else ROOT / page
-        assert there.is_file(), f'{page}: no file {target}'
+    for _, there, anchor in links(page):
+        assert (ROOT / there).is_file(), f'{page}: no file {there}'
         if anchor:
-            assert anchor in anchors(str(there.relative_to(ROOT))), f'{page}: no heading {target}'
+            assert anchor in anchors(there), f'{page}: no heading {anchor} in {there}'
+
+
+@pytest.mark.parametrize(
+    'place',
+    [
+        'docs/deployment.md#on-a-raspberry-pi-or-another-board',
+        'docs/your_own_data.md#1-the-folder',  # of YOLO labels, too
+        'docs/watching.md#stop-and-resume',
+        'LICENSE#',
+        'docs/faq.md#',  # what it cannot do
+    ],
+)
+def test_two_clicks_lead_there_from_the_landing_page(place):
+    first = {(there, anchor) for _, there, anchor in links('README.md')}
+    pages = {there for there, _ in first if there.endswith('.md')}
+    second = {(there, anchor) for page in pages for _, there, anchor in links(page)}
+    assert tuple(place.split('#')) in first | second
 
 
 @pytest.mark.parametrize('page', PAGES)
@@ -65,12 +87,10 @@ def test_the_text_of_a_link_to_a_page_is_a_title_there(page):
     def plain(text: str) -> str:
         return re.sub(r'[`?.]', '', text).strip().lower()
 
-    for text, target in re.findall(r'(?<!!)\[([^\[\]]*)\]\(([^)\s]+)\)', text_of(page)):
-        path = target.partition('#')[0]
-        there = (ROOT / page).parent.joinpath(path).resolve() if path else ROOT / page
-        if there.suffix == '.md' and not re.match(r'[a-z]+:', target):
-            titles = re.findall(r'^#+ (.*)$', text_of(str(there.relative_to(ROOT))), re.MULTILINE)
-            assert plain(text) in map(plain, titles), f'{page}: [{text}] leads to {titles[0]}'
+    for text, there, _ in links(page):
+        if there.endswith('.md') and text.startswith('['):
+            titles = re.findall(r'^#+ (.*)$', text_of(there), re.MULTILINE)
+            assert plain(text[1:]) in map(plain, titles), f'{page}: {text}] leads to {titles[0]}'
 
 
 def test_the_landing_page_begins_with_picture_commands_and_table():

@@ -6,7 +6,7 @@ from pathlib import Path
 from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 
-TEXT = """Runs models that rebnn_mm packed to one bit: `rebnn-run model.onnx image.jpg`, or
+TEXT = """Runs models that rebnn_mm packed to one bit: `rebnn run model.onnx image.jpg`, or
 `rebnn_mm.deploy.load` in Python. `rebnn zoo` lists the trained ones that come along.
 
 It installs a part of the package rebnn_mm into the folder of that name. Install it on boards and servers, never
