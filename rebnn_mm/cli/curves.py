@@ -35,11 +35,9 @@ PANELS = {
 
 
 def read_entries(files: Iterable[Path]) -> list[tuple[int, dict[str, float]]]:
-    """Logged entries with the training step each belongs to.
+    """Logged entries with the training step each belongs to; those of a validation take that of the entry before.
 
-    Validation entries carry an epoch or nothing instead of a step, so they take that of the training entry before
-    them. A later file replaces what an earlier one has from its first step on: a resumed run continues the curve, a
-    new one begins it again.
+    A later file replaces what an earlier one has from its first step on.
     """
     entries: list[tuple[int, dict[str, float]]] = []
     for file in files:
@@ -62,10 +60,7 @@ def _whole_lines(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def collect(entries: list[tuple[int, dict[str, float]]], ends: tuple[str, ...]) -> Series:
-    """Steps and values of every key that is, or ends in, one of ``ends``; AP in percent, as a training shows it.
-
-    COCO's -1, which means that there is no such object, is left out.
-    """
+    """Steps and values of every key that is, or ends in, one of ``ends``; AP in percent, without COCO's -1."""
     series: Series = {}
     for step, values in entries:
         for key, value in values.items():

@@ -73,10 +73,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def load_config(args: argparse.Namespace, sections: Sequence[str] = ()) -> Config:
-    """Read ``args.config`` and apply ``--cfg-options``, ``--launcher``, ``--work-dir`` and ``--local_rank``.
-
-    The work dir is the flag's, else the config's, else ``work_dirs/<config name>``. The config needs these sections.
-    """
+    """Read ``args.config``, apply the common flags, and check that it has these sections."""
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
     cfg = read_config(args.config, args.cfg_options)
     cfg.launcher = args.launcher
