@@ -79,13 +79,8 @@ def draw(entries: list[tuple[int, dict[str, float]]], title: str, out: Path) -> 
     figure, axes = pyplot.subplots(1, len(panels), figsize=(4.5 * len(panels), 3.6), squeeze=False)
     for axis, (name, series) in zip(axes[0], panels.items(), strict=True):
         for key, (steps, values) in series.items():
-            axis.plot(
-                steps,
-                values,
-                label=f'{key}, %' if '_mAP' in key else key,
-                marker='o' if len(steps) < 20 else None,
-                markersize=3,
-            )
+            label, marker = f'{key}, %' if '_mAP' in key else key, 'o' if len(steps) < 20 else None
+            axis.plot(steps, values, label=label, marker=marker, markersize=3)
         axis.set(title=name, xlabel='iteration')
         axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         axis.set_ylim(bottom=0)

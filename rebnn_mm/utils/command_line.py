@@ -104,13 +104,7 @@ TESTING = ('test_dataloader', 'test_evaluator')
 
 
 def check_sections(cfg: Config, names: Sequence[str]) -> None:
-    """Check that a config has these sections.
-
-    Example:
-        >>> check_sections(Config(dict(train_cfg=dict())), TRAINING)
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: the config has no train_dataloader and no optim_wrapper. Take them over from ...
-    """
+    """Check that a config has these sections."""
     missing = [name for name in names if cfg.get(name) is None]
     if missing:
         what = f'{cfg.filename or "the config"} has no {" and no ".join(missing)}'
