@@ -21,20 +21,13 @@ Image: TypeAlias = 'np.ndarray | str | PathLike[str] | bytes | IO[bytes] | PIL.I
 
 
 def as_image(image: Any) -> np.ndarray:
-    """An image in any form that people have, as uint8 [H, W, 3] in RGB order.
+    """An image in any form that people have, as uint8 [H, W, 3] in RGB order; an ImageError says what it is instead.
 
     - the path of a file, its bytes, or a file that is open for reading bytes, in any format that Pillow reads;
     - an image of Pillow;
     - an array [H, W, 3] in RGB order, [H, W, 4] with an alpha channel, which is dropped, or [H, W] or [H, W, 1] in
       grey: of uint8, of other integers from 0 to 255, of uint16, whose upper half is kept, of bool, or of floats
       from 0 to 1, which are multiplied by 255 and rounded.
-
-    Raises:
-        ImageError: it is none of these; the sentence says what it is.
-
-    Example:
-        >>> as_image(np.full((2, 2), 0.2)).tolist()[0][0]
-        [51, 51, 51]
     """
     if isinstance(image, str | PathLike | bytes | bytearray | memoryview) or hasattr(image, 'read'):
         return read_image(image)
