@@ -30,7 +30,11 @@ FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR
 
 @contextmanager
 def user_errors(cfg: Config | None = None, output: str | Path | None = None) -> Iterator[None]:
-    """Raise a :class:`RebnnError` for what the user can put right in the block: types, options, and full disks."""
+    """Raise a :class:`RebnnError` for what the user can put right in the block; any other exception passes.
+
+    That is a ``type`` that no registry has, an option that its class does not take or needs and does not get, a dict
+    without ``type``, and a disk that cannot be written.
+    """
     try:
         yield
     except OSError as error:
