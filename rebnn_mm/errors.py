@@ -35,25 +35,14 @@ class RebnnError(ValueError):
 
 
 def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Ask for the nearest of the known names, in either case of letters; '' if none is near.
-
-    Example:
-        >>> did_you_mean('rebnnconv', ['ReBNNConv2d', 'ReActConv2d']), did_you_mean('zzz', ['a'])
-        ("Did you mean 'ReBNNConv2d'?", '')
-    """
+    """Ask for the nearest of the known names, in either case of letters; '' if none is near."""
     lower = {each.lower(): each for each in known}
     close = difflib.get_close_matches(str(name).lower(), lower, n=1, cutoff=cutoff)
     return f'Did you mean {lower[close[0]]!r}?' if close else ''
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Parse the words of a command; a mistake is one line, and an option has to be written in full.
-
-    Example:
-        >>> CommandParser(prog='rebnn run').parse_args(['--score-thresh', '0.4'])
-        Traceback (most recent call last):
-        SystemExit: 2
-    """
+    """Parse the words of a command; a mistake is one line, and an option has to be written in full."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
@@ -71,14 +60,6 @@ def report_errors(main: Callable[..., None]) -> Callable[..., None]:
     """Have a command end with one line on stderr where a :class:`RebnnError`, the system or Ctrl-C stops it.
 
     With ``--traceback`` in the command line, which the command itself does not see, they keep their traceback.
-
-    Example:
-        >>> @report_errors
-        ... def main():
-        ...     raise RebnnError('no checkpoint at a.pth')
-        >>> main()
-        Traceback (most recent call last):
-        SystemExit: 1
     """
 
     @functools.wraps(main)

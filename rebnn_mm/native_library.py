@@ -1,7 +1,4 @@
-"""Find the compiled libraries and load the first: for training, for packed files, and for setup.py.
-
-It needs nothing but Python.
-"""
+"""Find the compiled libraries and load the first: for training, packed files and setup.py; needs only Python."""
 
 from __future__ import annotations
 
@@ -20,29 +17,12 @@ ABI = 4
 
 
 def library_file(name: str) -> Path:
-    """Name the file of one of our two libraries, whether it is there or not.
-
-    Args:
-        name: 'librebnn' or 'librebnn_ort'.
-
-    Example:
-        >>> library_file('librebnn').stem
-        'librebnn'
-    """
+    """Name the file of 'librebnn' or 'librebnn_ort', whether it is there or not."""
     return LIBRARY_FOLDER / f'{name}{SUFFIXES.get(sys.platform, ".so")}'
 
 
 def load_kernels() -> ctypes.CDLL | None:
-    """Load ``librebnn``, which the operators call, too.
-
-    Returns:
-        None if it is not there, cannot be loaded, is of another version, or ``REBNN_ISA`` names none of its
-        instruction sets that this processor has.
-
-    Example:
-        >>> load_kernels() is not None
-        True
-    """
+    """Load ``librebnn``, which the operators call; None where it is missing, or not for this version or processor."""
     path = library_file('librebnn')
     try:
         found = ctypes.CDLL(str(path)) if is_whole(path) else None
@@ -55,14 +35,7 @@ def load_kernels() -> ctypes.CDLL | None:
 
 
 def instruction_sets() -> list[str]:
-    """Names of the kernels that ``librebnn`` was built with, the fastest first; none if it is not there.
-
-    This processor may lack some of them.
-
-    Example:
-        >>> instruction_sets()[-1]
-        'portable'
-    """
+    """Names of the kernels that ``librebnn`` was built with, the fastest first; this processor may lack some."""
     library = load_kernels()
     if library is None:
         return []
@@ -70,10 +43,7 @@ def instruction_sets() -> list[str]:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether an ELF file reaches to the end of its section table, its last part; loading a shorter one is fatal.
-
-    Where libraries have another form the system looks at them itself.
-    """
+    """Whether an ELF file reaches to the end of its section table, its last part; loading a shorter one is fatal."""
     if sys.platform in SUFFIXES:
         return True
     with path.open('rb') as file:

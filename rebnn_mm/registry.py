@@ -41,11 +41,7 @@ class LibraryRegistry(Registry):
     """A registry that imports the package of a class when the class is asked for, and no other."""
 
     def get(self, key: str) -> type | None:
-        """The class of that name, or None.
-
-        Raises:
-            ImportError: the library that it builds on is missing, or cannot be imported.
-        """
+        """The class of that name, or None; an ImportError where the library that it builds on is missing or broken."""
         name = key.removeprefix(f'{self.scope}.')
         for library, (package, names) in LIBRARY_PARTS.items():
             if name not in names:
@@ -93,23 +89,7 @@ _C = TypeVar('_C')
 
 
 def find_class(kind: object, base: type[_C], problem: str) -> type[_C]:
-    """Find the class that the ``type`` of a config names, which must derive from ``base``.
-
-    Args:
-        kind: a registered name, or the class itself.
-        base: what it has to be.
-        problem: the sentence that an error begins with.
-
-    Raises:
-        RebnnError: there is no such class; the message lists those that are registered.
-
-    Example:
-        >>> from rebnn_mm.layers import BinaryLayer
-        >>> find_class('ReBNNLinaer', BinaryLayer, "type='ReBNNLinaer' is not a binary layer.")
-        Traceback (most recent call last):
-            ...
-        rebnn_mm.errors.RebnnError: type='ReBNNLinaer' is not a binary layer. Did you mean 'ReBNNLinear'? ...
-    """
+    """Find the class, derived from ``base``, that the ``type`` of a config names; ``problem`` begins the error."""
     # The default scope may be that of another library, which finds our names but does not list them.
     with ROOT_MODELS.switch_scope_and_registry(None) as registry:
         cls = registry.get(kind) if isinstance(kind, str) else kind
@@ -120,23 +100,11 @@ def find_class(kind: object, base: type[_C], problem: str) -> type[_C]:
 
 
 def list_classes(base: type[_C]) -> dict[str, type[_C]]:
-    """List the classes in the root registry that derive from ``base``, by their names.
-
-    Example:
-        >>> from rebnn_mm.layers import BinaryLinear
-        >>> list_classes(BinaryLinear)['ReBNNLinear'].__name__
-        'ReBNNLinear'
-    """
+    """List the classes in the root registry that derive from ``base``, by their names."""
     found = sorted(ROOT_MODELS.module_dict.items())
     return {name: cls for name, cls in found if isinstance(cls, type) and issubclass(cls, base)}
 
 
 def summary(cls: type) -> str:
-    """Describe a class in one line: the first of its docstring.
-
-    Example:
-        >>> from rebnn_mm.layers import RPReLU
-        >>> summary(RPReLU)
-        'PReLU whose input and output are shifted per channel.'
-    """
+    """Describe a class in one line: the first of its docstring."""
     return (cls.__doc__ or '').strip().partition('\n')[0]

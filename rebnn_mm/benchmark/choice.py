@@ -19,26 +19,16 @@ Cost = Literal['ms', 'megabytes']
 
 
 class Point(NamedTuple):
-    """A trained file.
+    """A trained file."""
 
-    Attributes:
-        label: what a reader calls it.
-        score: in percent, higher is better.
-        ms: median milliseconds of one image.
-        megabytes: of the file, 10^6 bytes each.
-    """
-
-    label: str
-    score: float
-    ms: float
-    megabytes: float
+    label: str  # what a reader calls it
+    score: float  # in percent, higher is better
+    ms: float  # median of one image
+    megabytes: float  # of the file, 10^6 bytes each
 
 
 def front(points: Sequence[Point], cost: Cost) -> list[Point]:
-    """The points that no other beats: none scores at least as much at less cost, or more at the same; cheapest first.
-
-    Of several with equal score and cost none beats the others. A score that is not a number beats nothing.
-    """
+    """The points that no other beats at less cost, or with more at the same; cheapest first. NaN beats nothing."""
     found: list[Point] = []
     numbers = [point for point in points if not math.isnan(point.score)]
     for point in sorted(numbers, key=lambda p: (getattr(p, cost), -p.score)):

@@ -43,10 +43,7 @@ class ModelFiles:
         folder.mkdir(parents=True, exist_ok=True)
 
     def of_network(self, name: str, network: Network, int8: bool = True) -> dict[str, Path]:
-        """Files of a network with random weights: ``fp32``, ``packed``, ``fast``; with int8 ``int8``, ``mixed``.
-
-        ``mixed`` is ``fast`` with full-precision layers in int8, all but the first and those that lead to a sign.
-        """
+        """Files with random weights: ``fp32``, ``packed``, ``fast``; with int8 also ``int8`` and ``mixed``."""
         real = self._export_config(name, 'fp32', network.real, network.size)
         found = {
             'fp32': real,

@@ -24,10 +24,7 @@ CALIBRATION_IMAGES = 8
 def quantize(
     real: Path, size: tuple[int, int], images: Iterable[dict[str, np.ndarray]] | None = None
 ) -> onnx.ModelProto:
-    """Quantize a network statically: QDQ, weights per channel in int8, activations in uint8 by their range.
-
-    Without images it is calibrated on noise, which is enough for times.
-    """
+    """Quantize a network statically, weights per channel; without images calibrated on noise, enough for times."""
     try:
         from onnxruntime.quantization.shape_inference import quant_pre_process
     except ImportError as error:

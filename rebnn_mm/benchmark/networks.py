@@ -40,11 +40,9 @@ def fill_norms_of_length(model: nn.Module) -> None:
 
 
 def randomise_weights(model: nn.Module) -> nn.Module:
-    """Give a model random weights under which nothing is skipped or vanishes, always the same; in eval mode.
+    """Give a model random weights, always the same, under which nothing is skipped or vanishes; in eval mode.
 
-    Full-precision convolutions and linear layers get He's initialisation, so that values keep their size without
-    norms, too, and scores differ. Norms, scaling factors, shifts and slopes get off their starting values, at which
-    they do nothing. Latent weights stay as they are built.
+    He's initialisation keeps the size of values without norms, too; what starts where it does nothing gets off there.
     """
     generator = torch.Generator().manual_seed(0)
     fill_norms_of_length(model)

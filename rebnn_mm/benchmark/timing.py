@@ -19,10 +19,7 @@ from rebnn_mm.errors import RebnnError
 
 
 def open_timed(path: Path, packed: bool, threads: int, trace: str | None = None) -> onnxruntime.InferenceSession:
-    """Open a packed file with our kernels, or any other ONNX file with all of ONNX Runtime's optimisations.
-
-    With ``trace`` the session writes a file of that prefix when its profiling ends.
-    """
+    """Open a packed file with our kernels, or any other ONNX file with all of ONNX Runtime's optimisations."""
     try:
         blocked = packed and read_onnx(path.read_bytes()).metadata.get('rebnn.real_layout') == 'blocked'
         return open_session(
@@ -53,17 +50,11 @@ def noise_feeds(session: Any, size: tuple[int, int], seed: int = 0) -> dict[str,
 
 
 class Ratio(NamedTuple):
-    """How many times as long the first takes.
+    """How many times as long the first takes."""
 
-    Attributes:
-        value: ratio of the medians of all runs.
-        low: the ratio of the medians within a block of runs is lower in one block of ten.
-        high: it is higher in one block of ten.
-    """
-
-    value: float
-    low: float
-    high: float
+    value: float  # ratio of the medians of all runs
+    low: float  # the ratio of the medians within a block of runs is lower in one block of ten
+    high: float  # it is higher in one block of ten
 
 
 def ratio_of(slow: Sequence[float], fast: Sequence[float], block: int) -> Ratio:
@@ -96,11 +87,7 @@ def is_ours(kind: str) -> bool:
 
 
 def node_times(session: Any, feeds: dict[str, np.ndarray], runs: int) -> list[NodeTime]:
-    """Run a session that writes a trace, and read how long its nodes take; in the order in which they run.
-
-    The first run, which allocates, does not count if there are several. Tracing costs some microseconds for each node,
-    so that the sum is more than an untraced run.
-    """
+    """Run a session that writes a trace, and read how long its nodes take, some microseconds each for the tracing."""
     for _ in range(runs):
         session.run(None, feeds)
     path = Path(session.end_profiling())

@@ -62,11 +62,9 @@ def unfit_predictions(predictions: Any, dataset: Any) -> str | None:
 
 
 def count(dataset: object, predictions: list[dict], score_thr: float, iou_thr: float) -> np.ndarray:
-    """Pairs of an object and a prediction by class, true (rows) and predicted (columns), counted by mmdet's tool.
+    """Count pairs of an object (rows) and a prediction (columns) by class with mmdet's tool; each overlap counts.
 
-    The last row is the background, which predictions without an object saw something in; the last column holds the
-    objects that no prediction of their class found. A prediction that overlaps several objects counts for each, and an
-    object that several predictions overlap once for each of them.
+    The last row is the background; the last column holds the objects that no prediction of their class found.
     """
     import mmdet
 

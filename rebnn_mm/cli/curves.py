@@ -35,11 +35,9 @@ PANELS = {
 
 
 def read_entries(files: Iterable[Path]) -> list[tuple[int, dict[str, float]]]:
-    """Logged entries with the training step each belongs to.
+    """Logged entries with the training step each belongs to; those of a validation take that of the entry before.
 
-    Validation entries carry an epoch or nothing instead of a step, so they take that of the training entry before
-    them. A later file replaces what an earlier one has from its first step on: a resumed run continues the curve, a
-    new one begins it again.
+    A later file replaces what an earlier one has from its first step on.
     """
     entries: list[tuple[int, dict[str, float]]] = []
     for file in files:
@@ -62,10 +60,7 @@ def _whole_lines(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def collect(entries: list[tuple[int, dict[str, float]]], ends: tuple[str, ...]) -> Series:
-    """Steps and values of every key that is, or ends in, one of ``ends``; AP in percent, as a training shows it.
-
-    COCO's -1, which means that there is no such object, is left out.
-    """
+    """Steps and values of every key that is, or ends in, one of ``ends``; AP in percent, without COCO's -1."""
     series: Series = {}
     for step, values in entries:
         for key, value in values.items():
@@ -84,13 +79,8 @@ def draw(entries: list[tuple[int, dict[str, float]]], title: str, out: Path) -> 
     figure, axes = pyplot.subplots(1, len(panels), figsize=(4.5 * len(panels), 3.6), squeeze=False)
     for axis, (name, series) in zip(axes[0], panels.items(), strict=True):
         for key, (steps, values) in series.items():
-            axis.plot(
-                steps,
-                values,
-                label=f'{key}, %' if '_mAP' in key else key,
-                marker='o' if len(steps) < 20 else None,
-                markersize=3,
-            )
+            label, marker = f'{key}, %' if '_mAP' in key else key, 'o' if len(steps) < 20 else None
+            axis.plot(steps, values, label=label, marker=marker, markersize=3)
         axis.set(title=name, xlabel='iteration')
         axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         axis.set_ylim(bottom=0)

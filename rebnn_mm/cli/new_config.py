@@ -106,11 +106,7 @@ PHOTOS = """\
 """Half to twice the size, cut to the network's input; images without a box pass where they are kept."""
 COLOURED = "    dict(type='PhotoMetricDistortion'),\n"
 ANY_WAY = "prob=[0.25, 0.25, 0.25], direction=['horizontal', 'vertical', 'diagonal']"
-DONE = {
-    'photos': 'other sizes, cuts and colours',
-    'microscope': 'flips in all directions',
-    'none': 'left-right flips',
-}
+DONE = {'photos': 'other sizes, cuts and colours', 'microscope': 'flips in all directions', 'none': 'left-right flips'}
 
 
 @report_errors
@@ -127,8 +123,7 @@ def config_of(args: argparse.Namespace) -> Path:
 def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
     """Write the config and, where it has one, that of its teacher, in the order of training; print what was found.
 
-    After ``patience`` validations without a better score training stops, and the teacher's weights are those of its
-    best epoch, ``best.pth``; 0 means neither.
+    ``patience`` validations without a better score stop training, whose best epoch then counts; 0 means neither.
     """
     out = config_of(args)
     if out.suffix != '.py':
@@ -262,10 +257,7 @@ def input_size(data: Annotated) -> tuple[int, int]:
 
 
 def size_spread(data: Annotated) -> float:
-    """The factor by which sizes of objects of one class differ: exp of the deviation of their logs, a middle class's.
-
-    Sizes are shares of the image's. Classes of one object tell nothing; 1 where there are no others.
-    """
+    """The factor by which sizes of objects of one class differ, as shares of the image; 1 with one object a class."""
     sizes: dict[str, list[float]] = {}
     for photo in data.splits['train']:
         for box in photo.boxes:
@@ -277,12 +269,7 @@ def size_spread(data: Annotated) -> float:
 
 
 def augment_sentence(augment: str, spread: float, asked: bool) -> str:
-    """Choose the augmentation of the training images, and say why.
-
-    Example:
-        >>> augment_sentence('none', 1.2, asked=True)
-        'augment: none, left-right flips, as asked for'
-    """
+    """Say which augmentation was chosen, and why."""
     done = f'augment: {augment}, {DONE[augment]}'
     if asked:
         return f'{done}, as asked for'
@@ -307,11 +294,7 @@ def input_sides(data: Annotated, scale: tuple[int, int]) -> np.ndarray:
 def model_changes(
     base: Config, classes: int, sides: np.ndarray, labels: list[str]
 ) -> tuple[dict[str, Any], tuple[Anchors, Anchors] | None]:
-    """Adapt the model of a base to these data, and tell how its anchors and the new ones fit.
-
-    Where one map has all anchors, as in a C4 detector, their number is chosen as well; a pyramid keeps it. All classes
-    count the same. The base keeps its own where they fit no worse.
-    """
+    """Adapt the model of a base to these data, and tell how its anchors, kept if no worse, and the new ones fit."""
     changes: dict[str, Any] = {}
     for path in (('roi_head', 'bbox_head'), ('bbox_head',)):
         head: Any = base.model

@@ -48,10 +48,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def resolve_base(parser: argparse.ArgumentParser, args: argparse.Namespace, teacher: bool) -> argparse.Namespace:
-    """Fill in the config that a name given as ``--base`` stands for; refuse a flag about a teacher with a config.
-
-    Where no flag says whether there is a teacher, ``teacher`` does.
-    """
+    """Fill in the config that a name given as ``--base`` stands for; refuse a flag about a teacher with a config."""
     if args.base in BASES:
         args.base = BASES[args.base].format('_taught' if (teacher if args.teacher is None else args.teacher) else '')
         return args

@@ -157,10 +157,7 @@ class InterruptHook(Hook):
 
 
 def check_schedule(cfg: Config, runner: Runner) -> None:
-    """Refuse a learning rate that falls to nothing well before the training ends.
-
-    So it is where a training is made longer and its schedule is not.
-    """
+    """Refuse a learning rate that falls to nothing well before the training ends."""
     given = cfg.get('param_scheduler') or []
     entries = [given] if isinstance(given, dict) and 'type' in given else given
     lr = (cfg.optim_wrapper.get('optimizer') or {}).get('lr')

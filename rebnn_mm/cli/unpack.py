@@ -11,7 +11,6 @@ saw in training; --images gives them some, without which training would not star
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +52,7 @@ def main() -> None:
     from rebnn_mm.deploy.loading import load, locate_model
     from rebnn_mm.export.preprocess import read_preprocessing
     from rebnn_mm.export.source import image_size
+    from rebnn_mm.export.tasks import task_of, torch_outputs
     from rebnn_mm.export.unpack import fit_norms, unpack
 
     path = Path(locate_model(args.model))
@@ -73,7 +73,10 @@ def main() -> None:
             model = MODELS.build(cfg.model)
         size = image_size(cfg, read_preprocessing(cfg).steps)
         left = unpack(model, onnx.load(str(path)), size)
-        seen = None if examples is None else fit_norms(model, lambda: passes(model, examples))
+        seen = None
+        if examples is not None:
+            task = task_of(model)
+            seen = fit_norms(model, lambda: (torch_outputs(model, task, example) for example in examples))
         meta = dict(dataset_meta=dict(classes=metadata.classes), cfg=cfg.pretty_text)
         with whole_file(args.checkpoint) as part:
             torch.save(dict(meta=meta, state_dict=model.state_dict()), part)
@@ -95,11 +98,3 @@ def calibration_images(cfg: Config, images: list[str]) -> CalibrationImages:
     from rebnn_mm.export.preprocess import read_preprocessing
 
     return CalibrationImages(read_preprocessing(cfg)[0], image_files(images) if images else training_images(cfg))
-
-
-def passes(model: torch.nn.Module, images: CalibrationImages) -> Iterator[object]:
-    """Run the model on images, one after the other."""
-    from rebnn_mm.export.tasks import task_of, torch_outputs
-
-    task = task_of(model)
-    return (torch_outputs(model, task, example) for example in images)

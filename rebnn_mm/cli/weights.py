@@ -37,14 +37,8 @@ def draw(rows: dict[str, Row], epochs: Sequence[int], layer: str) -> Figure:
     # A small layer's channel has too few values for narrow bins.
     bins = int(np.clip(2 * np.sqrt(len(cells[0].values)), 16, 60))
     edges = np.linspace(-reach, reach, bins + 1)
-    figure, axes = pyplot.subplots(
-        len(rows),
-        len(epochs),
-        figsize=(max(1.5 * len(epochs) + 0.7, 3.6), 1.4 * len(rows) + 1.2),
-        squeeze=False,
-        sharex=True,
-        sharey=True,
-    )
+    size = max(1.5 * len(epochs) + 0.7, 3.6), 1.4 * len(rows) + 1.2
+    figure, axes = pyplot.subplots(len(rows), len(epochs), figsize=size, squeeze=False, sharex=True, sharey=True)
     for axis_row, (name, row) in zip(axes, rows.items(), strict=True):
         axis_row[0].set_ylabel(name)
         for axis, epoch in zip(axis_row, epochs, strict=True):

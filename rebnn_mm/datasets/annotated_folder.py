@@ -64,15 +64,10 @@ class Annotated(NamedTuple):
 
 
 def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = None) -> Annotated:
-    """Find the annotations of a folder, read them and check them against the images.
+    """Find the annotations of a folder in any form, read them and check them against the images.
 
-    Files of COCO's form are known by their content and belong to the split with which a word of their name begins, or
-    that of a folder; the images of a single one to that of their folders; VOC's XML files to those of
-    ``ImageSets/Main`` or of their folders. Where nothing says what is for validation, a fifth of the images is, chosen
-    by a seed.
-
-    YOLO's labels are those that a ``data.yaml`` lists, or all where there is a ``classes.txt``; a CSV file has a box
-    in each row.
+    Names of files and folders, lists of VOC and a ``data.yaml`` say what belongs to which split. Where nothing says
+    what is for validation, a fifth of the images is, chosen by a seed.
     """
     folder = Path(folder).resolve()
     if not folder.is_dir():

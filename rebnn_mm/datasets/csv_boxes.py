@@ -64,8 +64,7 @@ def csv_files(folder: Path) -> dict[str, Path]:
 def read_csv(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[Photo]], list[str]]:
     """The splits of CSV files, and the names of the classes in the order of the alphabet.
 
-    A row that has an image and no box says that it has none. The boxes are in pixels, or in shares of the sides where
-    none is greater than 1. Of a single file, under '', a column or the folders of the images say what is for what.
+    A row without a box says that its image has none. Boxes are in pixels, or in shares where none is greater than 1.
     """
     splits: dict[str, list[Photo]] = {}
     for split, path in files.items():

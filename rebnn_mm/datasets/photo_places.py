@@ -39,11 +39,7 @@ class Photo(NamedTuple):
 
 
 def refuse_wrong(path: Path, wrong: Sequence[str]) -> None:
-    """Refuse annotations with the first of their faults.
-
-    Example:
-        >>> refuse_wrong(Path('a.xml'), [])
-    """
+    """Refuse annotations with the first of their faults."""
     if wrong:
         more = f', and {len(wrong) - 1} more like it' if len(wrong) > 1 else ''
         raise RebnnError(f'{path}: {wrong[0]}{more}.')
@@ -59,12 +55,7 @@ def is_number(text: str) -> bool:
 
 
 def find_box_fault(what: str, left: float, top: float, width: float, height: float) -> str | None:
-    """Say what is wrong with the numbers of a box; None if nothing is.
-
-    Example:
-        >>> find_box_fault('box 3', 5.0, 5.0, -2.0, 3.0)
-        'box 3 ends before it begins: its corners are swapped'
-    """
+    """Say what is wrong with the numbers of a box; None if nothing is."""
     if not all(map(math.isfinite, (left, top, width, height))):
         return f'{what} is not a box of four numbers'
     return f'{what} ends before it begins: its corners are swapped' if min(width, height) < 0 else None
@@ -85,8 +76,7 @@ class Places:
     def find(self, name: str, beside: Path, split: str) -> Path | None:
         """The file that annotations call so: below a usual folder, or the only one of that name.
 
-        A name with a folder is found elsewhere only in one that is called the same, since cameras number the images of
-        every folder alike; what begins at the root is another machine's.
+        A name with a folder stands for one in a folder of that name, since cameras number the images of all alike.
         """
         if '\\' in name and not (self.folder / name).is_file():  # as Windows writes it
             name = name.replace('\\', '/')
@@ -143,15 +133,7 @@ def find_split(names: Iterable[str]) -> str:
 
 
 def by_folder(photos: Sequence[Photo], places: Places, found_in: Sequence[Path] = ()) -> dict[str, list[Photo]]:
-    """The splits that folders say: those of the photos, or the paths that are given for them.
-
-    Without a folder of any split all are for training; otherwise those in none are left out.
-
-    Example:
-        >>> photos = [Photo('train/a.jpg', 8, 8, []), Photo('valid/b.jpg', 8, 8, [])]
-        >>> {split: len(found) for split, found in by_folder(photos, Places(Path('.'))).items()}
-        {'train': 1, 'val': 1}
-    """
+    """The splits that folders of the photos, or of the paths given for them, say; without any all are for training."""
     splits: dict[str, list[Photo]] = {}
     paths = found_in or [places.folder / photo.file for photo in photos]
     for path, photo in zip(paths, photos, strict=True):

@@ -53,9 +53,7 @@ def _has_boxes(path: Path) -> bool:
 def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[str]]:
     """The splits that a ``data.yaml`` lists, and the names of the classes in the order of their numbers.
 
-    Images are those of folders or of lists of files, several of them in a list. Their labels lie next to them, or in a
-    folder ``labels`` in the place of ``images``. Polygons and oriented boxes become the boxes around them. An image
-    whose file is empty has no object; one without a file is left out.
+    An image whose label file is empty has no object; one without a file is left out.
     """
     wrong: list[str] = []
     if path.name in NAMES:

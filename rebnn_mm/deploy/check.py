@@ -43,12 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def check_machine(problems: list[str]) -> Iterator[str]:
-    """The lines to print, each as soon as it is known.
-
-    Example:
-        >>> next(check_machine([])).split()[0]
-        'processor'
-    """
+    """The lines to print, each as soon as it is known."""
     cpu, found = describe_cpu(None, SYSTEM), versions()
     name = cpu['cpuinfo'].get('model name') or cpu['board'] or 'unknown'
     cores = f'{len(os.sched_getaffinity(0))} of {cpu["cores"]} cores'

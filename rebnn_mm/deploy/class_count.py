@@ -13,11 +13,9 @@ CARRIES = ('Identity', 'Gather', 'Concat')
 
 
 def label_count(data: bytes) -> int | None:
-    """Find how many classes the output ``labels`` of a detector chooses from.
+    """Find how many classes the output ``labels`` of a detector chooses from; None for a graph not of our exporter.
 
-    The exporter writes a label as the remainder of a position by the number of classes or, of YOLOX, as the place of
-    the largest number in a row that has one for each class. None for a graph that makes labels in another way: there
-    only a label beyond the last class tells that the names do not fit.
+    It writes a label as a remainder by their number or, of YOLOX, as the place of the largest in a row of as many.
     """
     nodes, numbers = _read(memoryview(data))
     counts: set[int | None] = set()

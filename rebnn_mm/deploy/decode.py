@@ -27,10 +27,7 @@ ORIENTATION = 0x0112
 
 
 def jpeg_pixels(image: PIL.Image.Image) -> np.ndarray | None:
-    """Decode an opened image as Pillow would; None if Pillow has to read the file itself.
-
-    That is where OpenCV is not installed or gives other pixels, and for all but whole upright JPEG files in colour.
-    """
+    """Decode a whole upright JPEG file in colour as Pillow would; None for others, or without OpenCV."""
     if image.format != 'JPEG' or image.mode != 'RGB' or image.getexif().get(ORIENTATION) not in (None, 1):
         return None
     decode = opencv_decoder()
@@ -47,10 +44,7 @@ def jpeg_pixels(image: PIL.Image.Image) -> np.ndarray | None:
 
 
 def is_whole(data: bytes) -> bool:
-    r"""Whether a JPEG file reaches to its end marker, after which some cameras write more.
-
-    Pictures inside of its header, which have an end marker of their own, are passed over.
-    """
+    """Whether a JPEG file reaches to its end marker, not counting those of pictures inside of its header."""
     if not data.startswith(START):
         return False
     place, in_pixels = len(START), False

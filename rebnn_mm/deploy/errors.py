@@ -15,12 +15,7 @@ UNPRINTABLE = re.compile('[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\u
 
 
 def clean_text(text: str) -> str:
-    r"""Replace what a text from a file may not do to a terminal or a page: control characters and half letters.
-
-    Example:
-        >>> clean_text('caf\u00e9\x1b[2J\n\ud800')
-        'café�[2J��'
-    """
+    """Replace what a text from a file may not do to a terminal or a page: control characters and half letters."""
     return UNPRINTABLE.sub('\ufffd', text)
 
 
@@ -62,12 +57,7 @@ def check_file(path: str | os.PathLike[str], kind: str, error: type[DeployError]
 
 
 def parse_json(text: str, kind: type, key: str) -> Any:
-    """The value of a metadata key that holds a JSON object or list.
-
-    Example:
-        >>> parse_json('["cat", "dog"]', list, 'rebnn.classes')
-        ['cat', 'dog']
-    """
+    """The value of a metadata key that holds a JSON object or list."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -78,12 +68,7 @@ def parse_json(text: str, kind: type, key: str) -> Any:
 
 
 def first_sentence(error: BaseException, limit: int = 300) -> str:
-    r"""The first line of an error of another library, short, without prefix, addresses of objects and full stop.
-
-    Example:
-        >>> first_sentence(ValueError('no such node.\nstack trace'))
-        'no such node'
-    """
+    """The first line of an error of another library, short, without prefix, addresses of objects and full stop."""
     text = re.sub(r'^\[ONNXRuntimeError\] : \d+ : \w+ : | <\S+ object at 0x\w+>', '', str(error).strip())
     line = (text.splitlines() or [type(error).__name__])[0].strip()
     return (line if len(line) <= limit else line[: limit - 3] + '...').rstrip('. ')

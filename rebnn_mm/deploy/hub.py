@@ -33,12 +33,7 @@ KEYS = ('name', 'licence', *ROWS, 'bytes', 'sample', 'size')
 
 
 def in_hub(name: str | PathLike[str]) -> bool:
-    """Whether it names a model of the hub.
-
-    Example:
-        >>> in_hub('hf:owner/cells'), in_hub('cells.onnx')
-        (True, False)
-    """
+    """Whether it names a model of the hub."""
     return fspath(name).startswith(SCHEME)
 
 
@@ -206,12 +201,7 @@ def card_text(
 
 
 def _as_text(name: str) -> str:
-    r"""A name from a file in Markdown, where it stays a text.
-
-    Example:
-        >>> print(_as_text('<img src=x> [a](b) | c'))
-        &lt;img src=x&gt; \[a\](b) \| c
-    """
+    """A name from a file in Markdown, where it stays a text."""
     return re.sub(r'([\\`*\[\]|])', r'\\\1', html.escape(clean_text(name), quote=False))
 
 

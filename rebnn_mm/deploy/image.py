@@ -21,20 +21,13 @@ Image: TypeAlias = 'np.ndarray | str | PathLike[str] | bytes | IO[bytes] | PIL.I
 
 
 def as_image(image: Any) -> np.ndarray:
-    """An image in any form that people have, as uint8 [H, W, 3] in RGB order.
+    """An image in any form that people have, as uint8 [H, W, 3] in RGB order; an ImageError says what it is instead.
 
     - the path of a file, its bytes, or a file that is open for reading bytes, in any format that Pillow reads;
     - an image of Pillow;
     - an array [H, W, 3] in RGB order, [H, W, 4] with an alpha channel, which is dropped, or [H, W] or [H, W, 1] in
       grey: of uint8, of other integers from 0 to 255, of uint16, whose upper half is kept, of bool, or of floats
       from 0 to 1, which are multiplied by 255 and rounded.
-
-    Raises:
-        ImageError: it is none of these; the sentence says what it is.
-
-    Example:
-        >>> as_image(np.full((2, 2), 0.2)).tolist()[0][0]
-        [51, 51, 51]
     """
     if isinstance(image, str | PathLike | bytes | bytearray | memoryview) or hasattr(image, 'read'):
         return read_image(image)
@@ -88,8 +81,7 @@ def _to_bytes(array: np.ndarray) -> np.ndarray:
 def read_image(source: str | PathLike[str] | bytes | bytearray | memoryview | IO[bytes]) -> np.ndarray:
     """Read an image file as uint8 [H, W, 3], RGB, with Pillow, or with what gives the same pixels faster.
 
-    It is turned upright as its EXIF entry says. Of an alpha channel nothing is kept, of 16-bit values the upper half,
-    and a grey image gets three equal channels, all as in OpenCV's ``imread``.
+    It is turned upright as its EXIF entry says; alpha, 16 bits and grey are as in OpenCV's ``imread``.
     """
     try:
         from PIL import Image
@@ -141,25 +133,13 @@ COEFFICIENT_BITS = 11
 
 
 def resize_bilinear(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    r"""Resize as ``cv2.resize(image, size, interpolation=cv2.INTER_LINEAR)`` does, to the last bit.
+    r"""Resize uint8 [H, W, C] as ``cv2.resize(image, size, interpolation=cv2.INTER_LINEAR)`` does, to the last bit.
 
     Pixel :math:`i` of the result lies at :math:`x = (i + 1/2) s - 1/2` of the source, s being the ratio of the sizes,
     between the pixels :math:`\lfloor x \rfloor` and :math:`\lfloor x \rfloor + 1` with the weights :math:`1 - f` and
     :math:`f`, rounded to multiples of :math:`2^{-11}`. Sums are of whole numbers: along the rows first, shifted right
     by 4, then down the columns, each product shifted right by 16, their sum by 2 with rounding. Halving both sizes
     exactly is the mean of four pixels instead.
-
-    Args:
-        image: uint8 [H, W, C].
-        size: width and height of the result.
-
-    Returns:
-        uint8 [height, width, C].
-
-    Example:
-        >>> row = np.array([[[0], [100]]], np.uint8)
-        >>> resize_bilinear(row, (4, 1))[0, :, 0].tolist()
-        [0, 25, 75, 100]
 
     Source: OpenCV's documented behaviour of ``resize``; checked against version 4.12.
     """

@@ -255,10 +255,7 @@ class ImageModel(LoadedModel, ABC):
             ) from None
 
     def run_several(self, prepared: Sequence[Prepared]) -> list[list[np.ndarray]]:
-        """The graph's outputs for each image; equally large neighbours go through it together, if it takes several.
-
-        Full-precision sums of a batch may be rounded differently from those of an image alone.
-        """
+        """The graph's outputs for each image; equally large neighbours go through it together, if it takes several."""
         found: list[list[np.ndarray]] = []
         (shape,) = (entry.shape for entry in self.session.get_inputs() if entry.name == 'image')
         takes_several = 'valid_size' not in self.inputs and not isinstance(shape[0], int)

@@ -1,9 +1,6 @@
 """Reads the parts of an ONNX file that must be checked before a runtime sees it, without the onnx package.
 
-An ONNX file is one protobuf message. Only its wire format is used: a message is a row of fields, each a number, a wire
-type and a value, which may be a message again. Messages lie in each other up to a depth, every length is compared with
-what is left, and of a message only the fields that are looked for are kept, so that a file of any content costs no
-more than one pass over it, and in addition to its own bytes and texts some tens of megabytes.
+Only protobuf's wire format is used. A file of any content costs one pass over it, and some tens of megabytes at most.
 
 Sources: the protobuf encoding (protobuf.dev/programming-guides/encoding) and the field numbers of onnx.proto.
 """
@@ -209,12 +206,7 @@ def function_digest(function: memoryview) -> str:
 
 
 def fields_of(view: memoryview, start: int, end: int) -> Iterator[Field]:
-    r"""Give the fields of the message between two bytes, without looking into them.
-
-    Example:
-        >>> [field.number for field in fields_of(memoryview(b'\x08\x01\x12\x00'), 0, 4)]
-        [1, 2]
-    """
+    """Give the fields of the message between two bytes, without looking into them."""
     position = start
     while position < end:
         first = position

@@ -35,12 +35,7 @@ class Prepared(NamedTuple):
 
 @dataclass(frozen=True)
 class Letterbox:
-    """Pixels at the right and at the bottom that count as a part of the image, as mmdet's ``Pad`` adds them.
-
-    Example:
-        >>> Letterbox((114, 114, 114), square=True, divisor=32).fill(100, 60)
-        (128, 128)
-    """
+    """Pixels at the right and at the bottom that count as a part of the image, as mmdet's ``Pad`` adds them."""
 
     value: tuple[int, int, int]  # of each channel, 0 to 255, in the order that the network wants
     size: tuple[int, int] | None = None  # least width and height; None for any
@@ -58,10 +53,7 @@ class Letterbox:
 
 @dataclass(frozen=True)
 class Preprocess:
-    """Steps in their order: resize, crop, letterbox, order of channels, normalise, pad.
-
-    ``None`` is a step that is left out.
-    """
+    """Steps in their order: resize, crop, letterbox, order of channels, normalise, pad; None is left out."""
 
     channels: str  # 'rgb' or 'bgr', what the network wants
     # mode, and width and height (for 'short_edge' twice the length of the edge)

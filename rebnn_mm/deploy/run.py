@@ -106,20 +106,14 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         '--time', type=positive, nargs='?', const=20, metavar='RUNS', help='time so many runs, by default %(const)s'
     )
-    parser.add_argument('--list', action=_ListZoo, help='list the trained models of the package, and end')
+    models = '\n'.join(zoo_lines())
+    parser.add_argument(
+        '--list', action='version', version=models, help='list the trained models of the package, and end'
+    )
     versions = f'rebnn_mm {__version__}, ONNX Runtime {onnxruntime.__version__}, NumPy {np.__version__}'
     parser.add_argument('--version', action='version', version=versions, help='print versions and end')
     parser.add_argument('--no-library', action='store_true', help='run without the kernels, slowly')
     return parser.parse_args(arguments)
-
-
-class _ListZoo(argparse.Action):
-    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
-        super().__init__(option_strings, dest, nargs=0, help=help)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        print('\n'.join(zoo_lines()))
-        parser.exit()
 
 
 @report_errors

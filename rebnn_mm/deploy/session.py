@@ -33,25 +33,12 @@ def open_session(
     trace: str | None = None,
     providers: Sequence[str] = (),
 ) -> onnxruntime.InferenceSession:
-    """A session on the processor, and on what else ``providers`` name.
+    """A session on the processor, and on what else ``providers`` name for full-precision layers.
 
-    Args:
-        model: a serialised ONNX model, or the path of one.
-        library: whether our kernels run the operators of the domain ``rebnn``, or their local functions do.
-        threads: how many threads one run may use.
-        exact: keep the order of floating-point operations, so that a packed file gives the same bits with our library
-            and without it; or let ONNX Runtime optimise all it can.
-        blocked: with ``exact``, whether ONNX Runtime may lay full-precision maps out in blocks, which makes it faster
-            and rounds differently: what a file of ``--fast`` allows in its metadata.
-        in_turns: whether sessions run one after another: threads do not wait for the next run on its processor.
-        trace: how the name of the trace begins that the session writes when its profiling ends; None for no trace.
-        providers: execution providers of ONNX Runtime that may take full-precision layers, the first one first, with
-            or without ``ExecutionProvider`` at the end; what none of them takes runs on the processor.
-
-    Raises:
-        LibraryError: the library is asked for and is not there.
-        RebnnError: this ONNX Runtime lacks a provider, or cannot start it; one sentence says which there are.
-        Exception: ONNX Runtime does not accept the model; its errors have no common class below this one.
+    ``library`` runs the operators of the domain ``rebnn`` by our kernels. ``exact`` keeps the order of floating-point
+    operations, so that a packed file gives the same bits with and without them; ``blocked`` lets ONNX Runtime lay
+    full-precision maps out in blocks all the same, which rounds differently. With ``in_turns`` threads do not wait for
+    the next run on their processor. With ``trace`` a file of that prefix is written when profiling ends.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads

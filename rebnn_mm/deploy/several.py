@@ -137,12 +137,7 @@ def opencv(name: str) -> Any:
 
 
 def hide_password(source: str) -> str:
-    """Leave name and password out of an address, which is printed.
-
-    Example:
-        >>> hide_password('rtsp://user:secret@door:554/live')
-        'rtsp://door:554/live'
-    """
+    """Leave name and password out of an address, which is printed."""
     return re.sub(r'(?<=://)[^/]*@', '', source) if source.lower().startswith(ADDRESSES) else source
 
 

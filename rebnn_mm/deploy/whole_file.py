@@ -44,10 +44,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def is_input(path: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str] | None]) -> bool:
-    """Whether a file to write is one of those that are read, whatever it is called.
-
-    An input that is no file, such as ``zoo:<name>``, is passed over.
-    """
+    """Whether a file to write is one of those that are read, whatever it is called."""
     if not os.path.isfile(path):
         return False
     return any(name is not None and os.path.isfile(name) and os.path.samefile(name, path) for name in inputs)

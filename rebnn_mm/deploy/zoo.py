@@ -52,12 +52,7 @@ def cards() -> tuple[Card, ...]:
 
 
 def in_zoo(name: str | PathLike[str]) -> bool:
-    """Whether it names something of the zoo.
-
-    Example:
-        >>> in_zoo('zoo:blood-cells'), in_zoo('blood-cells.onnx')
-        (True, False)
-    """
+    """Whether it names something of the zoo."""
     return fspath(name).startswith(SCHEME)
 
 
@@ -84,12 +79,7 @@ def like_zoo(name: str) -> str:
 
 
 def zoo_size(path: str | bytes) -> tuple[int, int] | None:
-    """Width and height of the images that a file of the zoo was trained on, where its card says them and no step does.
-
-    Example:
-        >>> zoo_size(str(zoo_path('zoo:cifar10-resnet20'))), zoo_size('mine.onnx')
-        ((32, 32), None)
-    """
+    """Width and height of the images that a file of the zoo was trained on, where its card alone says them."""
     card = next((card for card in cards() if str(FOLDER / f'{card["name"]}.onnx') == path), {})
     return (card['size'][0], card['size'][1]) if 'size' in card else None
 

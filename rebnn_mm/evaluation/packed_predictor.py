@@ -35,11 +35,9 @@ RUNNER_KEYS = (
 
 
 class PackedPredictor(BaseModel):
-    """Answers the test loop of mmengine with what a packed file finds.
+    """Answers the test loop of mmengine with what a packed file finds; boxes are in pixels of the original image.
 
-    An image goes into the file as the data set has it, as a path or as an array, and is prepared as the file says,
-    like on a board. What the config's test pipeline makes of the image is not used. Boxes are in pixels of the
-    original image, as mmdet's are.
+    An image goes into the file as the data set has it and is prepared as the file says, not by the config's pipeline.
     """
 
     def __init__(self, packed: Classifier | Detector | RawModel, dataset: Any) -> None:
@@ -165,10 +163,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 class PackedTextPredictor(BaseModel):
-    """Answers the test loop of mmengine with the logits of a packed file.
-
-    The tokens are those that the config's test pipeline makes.
-    """
+    """Answers the test loop of mmengine with the logits of a packed file, for the tokens of the test pipeline."""
 
     def __init__(self, packed: TextClassifier, dataset: Any) -> None:
         super().__init__()

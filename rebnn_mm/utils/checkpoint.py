@@ -87,10 +87,7 @@ for _prefixes, _load in (
 
 
 def latest_checkpoint(work_dir: str | Path) -> str | None:
-    """The last checkpoint that was written to a work dir, None if none was.
-
-    mmengine notes its whole path; where the folder has been moved since, the file of that name in it is meant.
-    """
+    """The last checkpoint written to a work dir, None if none was; also where the folder has been moved since."""
     path: str | None = find_latest_checkpoint(str(work_dir))
     if path is None or osp.isfile(path):
         return path
@@ -99,11 +96,7 @@ def latest_checkpoint(work_dir: str | Path) -> str | None:
 
 
 def match_keys(model: nn.Module, state_dict: Mapping[str, Tensor]) -> KeyMatch:
-    """Compare the parameters of ``model`` with a state dict; buffers are not required, save those of quantizers.
-
-    The prefix ``module.`` of distributed training is ignored, and a test-time-augmentation wrapper is looked through,
-    as mmengine does when it loads.
-    """
+    """Compare the parameters of ``model`` and the buffers of its quantizers with a state dict, as mmengine does."""
     if isinstance(model, BaseTTAModel):
         model = model.module
     found = {re.sub(r'^module\.', '', key): value for key, value in state_dict.items()}
@@ -122,10 +115,7 @@ def match_keys(model: nn.Module, state_dict: Mapping[str, Tensor]) -> KeyMatch:
 
 
 def check_checkpoint(model: nn.Module, path: str, *, partial: bool = False) -> None:
-    """Check that a checkpoint fills the parameters of a model, and that both have the same quantizers.
-
-    ``partial`` accepts one that fills only some, as fine-tuning does, or has other quantizers, as a first stage has.
-    """
+    """Check that a checkpoint fills a model and both have the same quantizers; if ``partial``, that it fills some."""
     checkpoint = CheckpointLoader.load_checkpoint(path, map_location='cpu', logger='silent')
     match = match_keys(model, checkpoint.get('state_dict', checkpoint))
     wrong = [*match.missing, *match.reshaped]
@@ -150,10 +140,7 @@ def check_checkpoint(model: nn.Module, path: str, *, partial: bool = False) -> N
 
 
 def of_longer_stacks(model: nn.Module, keys: Iterable[str]) -> list[str]:
-    """Missing keys of layers beyond the end of a stack.
-
-    Others, such as those of a head for masks, change nothing of what the model computes.
-    """
+    """Select keys of layers beyond the end of a stack; others, as of a head for masks, do not change the result."""
     modules = dict(model.named_modules())
 
     def around(key: str) -> nn.Module:

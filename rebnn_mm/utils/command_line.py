@@ -73,10 +73,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def load_config(args: argparse.Namespace, sections: Sequence[str] = ()) -> Config:
-    """Read ``args.config`` and apply ``--cfg-options``, ``--launcher``, ``--work-dir`` and ``--local_rank``.
-
-    The work dir is the flag's, else the config's, else ``work_dirs/<config name>``. The config needs these sections.
-    """
+    """Read ``args.config``, apply the common flags, and check that it has these sections."""
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
     cfg = read_config(args.config, args.cfg_options)
     cfg.launcher = args.launcher
@@ -107,13 +104,7 @@ TESTING = ('test_dataloader', 'test_evaluator')
 
 
 def check_sections(cfg: Config, names: Sequence[str]) -> None:
-    """Check that a config has these sections.
-
-    Example:
-        >>> check_sections(Config(dict(train_cfg=dict())), TRAINING)
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: the config has no train_dataloader and no optim_wrapper. Take them over from ...
-    """
+    """Check that a config has these sections."""
     missing = [name for name in names if cfg.get(name) is None]
     if missing:
         what = f'{cfg.filename or "the config"} has no {" and no ".join(missing)}'

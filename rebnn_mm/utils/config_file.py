@@ -144,11 +144,9 @@ def _reason(path: Path, error: Exception) -> str:
 
 
 def check_keys(cfg: Config, options: Mapping[str, Any]) -> None:
-    """Refuse a key of ``--cfg-options`` that has no place in the config.
+    """Refuse a key of ``--cfg-options`` that has no place in the config, or a word in the place of a number.
 
-    As in mmengine, a dict of the config may be given new entries, also whole new dicts. A key is refused if it is new
-    on the top level and nothing reads it there, if the name of a new dict nearly is that of an existing one, if what
-    it goes into is neither a dict nor a list of that length, or if a word would take the place of a number.
+    As in mmengine, a dict of the config may be given new entries, also whole new dicts.
     """
     for key, value in options.items():
         parts, node = key.split('.'), dict(cfg.items())

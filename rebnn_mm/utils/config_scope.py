@@ -15,16 +15,8 @@ _path_of_base = Config._get_cfg_path
 def add_config_scope() -> None:
     """Have mmengine find our configs by scope: in ``_base_``, in ``get_config``, in the lists of its inferencers.
 
-    The scope enters mmengine's table of scopes, and ``rebnn_mm/.mim`` is where it looks for the configs of one. Two
-    things are added that it does not do by itself. Our configs need no folder in their name. And the parts of a base
-    of ours get no ``_scope_``: one config builds on mmdet, another on mmpretrain, so they are looked up in the
-    ``default_scope`` that the config names, as those of a base given by its path are.
-
-    Example:
-        >>> from mmengine.hub import get_config
-        >>> add_config_scope()
-        >>> get_config('rebnn_mm::imagenet/resnet18_rebnn_imagenet.py').model.backbone.type
-        'BinaryResNet'
+    mmengine wants a folder in their name, and gives the parts of a base a ``_scope_``. But some of ours build on mmdet
+    and others on mmpretrain: parts are looked up in the ``default_scope`` that the config names.
     """
     MODULE2PACKAGE['rebnn_mm'] = 'rebnn_mm'
     Config._get_cfg_path = staticmethod(_get_cfg_path)

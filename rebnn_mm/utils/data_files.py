@@ -30,11 +30,7 @@ class DataPath(NamedTuple):
 
 
 def data_paths(cfg: Mapping[str, Any], splits: Sequence[str]) -> Iterator[DataPath]:
-    """Every file or folder which the data sets and evaluators of ``splits`` read.
-
-    Wrapped data sets (``RepeatDataset``, ``ConcatDataset`` and any other that keeps them under ``dataset`` or
-    ``datasets``) are walked to the innermost ones. Data sets that download themselves are left out.
-    """
+    """Every file or folder which the data sets and evaluators of ``splits`` read, but for what downloads itself."""
     for split in splits:
         loader = cfg.get(f'{split}_dataloader') or {}
         for key, dataset in leaf_datasets(loader.get('dataset') or {}, f'{split}_dataloader.dataset'):

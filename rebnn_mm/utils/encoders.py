@@ -40,10 +40,7 @@ def check_encoders(
     configs: str = 'configs',
     coming: Collection[str] = (),
 ) -> None:
-    """Check that the encoders, teachers and tokenizers can be read.
-
-    Only names are looked up; no weights are loaded. A hub name is asked for at the hub or in its cache.
-    """
+    """Check that the encoders, teachers and tokenizers are there, or known to the hub or its cache; load none."""
     if not isinstance((cfg.get('model') or {}).get('encoder'), str):
         return
     names: dict[str, list[str]] = {}

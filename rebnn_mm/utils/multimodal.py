@@ -15,10 +15,8 @@ SWITCH = 'mmpretrain.utils.dependency'
 def leave_multimodal_out() -> bool:
     """Keep mmpretrain from importing its multimodal models where they cannot be imported.
 
-    mmpretrain 1.3 imports them, and with them names that transformers 5 no longer has, as soon as any transformers is
-    installed; then none of its models can be used. A binary BERT needs transformers 5. Nothing is imported here: the
-    switch is turned when mmpretrain reads it. A config that names a multimodal model gets mmpretrain's own message,
-    which asks for the transformers that it needs.
+    mmpretrain 1.3 imports them as soon as any transformers is installed, and with them names that transformers 5
+    has not; then none of its models can be used. A config that names one gets mmpretrain's own message.
     """
     if not _too_new() or find_spec('mmpretrain') is None:
         return False

@@ -11,10 +11,7 @@ from ..registry import list_classes
 def check_options(
     where: str, names: Iterable[str], taker: type | Callable[..., Any], family: type | None = None
 ) -> None:
-    """Check that a class or function has parameters of these names.
-
-    A class that hands ``**kwargs`` on to its bases has their parameters, too.
-    """
+    """Check that a class, with its bases where it takes ``**kwargs``, or a function has parameters of these names."""
     known = parameters(taker)
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -24,10 +21,7 @@ def check_options(
 def find_unknown_options(
     where: str, names: Iterable[str], taker: type | Callable[..., Any], family: type | None = None
 ) -> RebnnError:
-    """Make the error for options that a class or function does not have, with the classes of ``family`` that do.
-
-    A config in which only ``type`` was changed still has those of the former type.
-    """
+    """Make the error for options that a class or function does not have, with the classes of ``family`` that do."""
     names = list(names)
     relatives: dict[str, type] = list_classes(family) if family else {}
     others = {name: parameters(cls) for name, cls in relatives.items()}

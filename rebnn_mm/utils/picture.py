@@ -19,9 +19,6 @@ def check_picture(path: str | Path) -> None:
 
 
 def save_picture(figure: Figure, path: str | Path, dpi: int) -> None:
-    """Write a figure, in the format that the name ends in; folders that are missing are made.
-
-    An interrupted call leaves an older picture of that name as it was.
-    """
+    """Write a figure whole or not at all, in the format that the name ends in; make missing folders."""
     with whole_file(path) as part:
         figure.savefig(part, dpi=dpi)

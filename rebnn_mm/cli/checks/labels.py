@@ -64,11 +64,7 @@ def check_testing(cfg: Config) -> None:
 
 
 def check_classes(model: Any, dataset: Any) -> None:
-    """Check that no head has fewer classes than the data set has labels.
-
-    Labels are read only where the names of the classes do not settle it: where there are more names than outputs, and
-    where mmpretrain takes the labels from a file.
-    """
+    """Check that no head has fewer classes than the data set has labels, read only where names do not say."""
     for name, module in model.named_modules():
         classes = getattr(module, 'num_classes', None)
         # other parts count otherwise: an RPN has one class, a semantic head those of the background

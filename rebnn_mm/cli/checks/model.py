@@ -23,10 +23,7 @@ OTHER_BACKBONE = "another backbone, such as {key}=dict(_delete_=True, type='Bina
 
 
 def check_model(cfg: Mapping[str, Any]) -> None:
-    """Check that no part of the model is handed a ``conv_cfg`` that it does not take, and that each can predict.
-
-    Classes are looked up, nothing is built. Names that are not registered are left to the build.
-    """
+    """Check that no part is handed a ``conv_cfg`` that it does not take, and that each can predict; build nothing."""
     with MODELS.switch_scope_and_registry(cfg.get('default_scope')) as registry:
         for key, part in values_below(cfg.get('model'), 'model'):
             if not isinstance(part, Mapping) or 'type' not in part:
