@@ -89,6 +89,7 @@ def scorer(args: argparse.Namespace) -> Callable[[bytes], Mapping[str, float]]:
 def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore', FutureWarning)
+    warnings.filterwarnings('ignore', 'torch.meshgrid: in an upcoming')
     console = Console(width=120)
     from rebnn_mm.export.source import load_source
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebnn_mm.cli.new_config_options import add_options, resolve_base
-from rebnn_mm.errors import INTERRUPTED, CommandParser, RebnnError, report_errors
+from rebnn_mm.errors import INTERRUPTED, CommandParser, RebnnError, report_errors, stop
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,9 +65,10 @@ def main() -> None:
     try:
         fit(args)
     except (KeyboardInterrupt, SystemExit) as end:
-        if isinstance(end, KeyboardInterrupt) or end.code == INTERRUPTED:
-            print(f'{program}: the same command goes on where this one stopped.', file=sys.stderr)
-        raise
+        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
+            raise
+        sys.argv[0] = program
+        stop('the same command goes on where this one stopped.', INTERRUPTED)
 
 
 def fit(args: argparse.Namespace) -> None:

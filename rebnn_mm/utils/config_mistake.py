@@ -22,6 +22,8 @@ from .options import check_options
 UNREGISTERED = re.compile(r'(\S+) is not in the \S+?::(.+?) registry|Cannot find .+ in registry')
 UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'")
 MISSING = re.compile(r'(\w+)(?:\.__init__)?\(\) missing \d+ required [\w-]+ arguments?: (.+)')
+REFUSED = re.compile(r'Invalid (learning rate|lr|momentum|weight_decay|beta|epsilon)\b')
+"""Begins what PyTorch's optimizers raise."""
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
@@ -33,7 +35,7 @@ def user_errors(cfg: Config | None = None, output: str | Path | None = None) -> 
     """Raise a :class:`RebnnError` for what the user can put right in the block; any other exception passes.
 
     That is a ``type`` that no registry has, an option that its class does not take or needs and does not get, a dict
-    without ``type``, and a disk that cannot be written.
+    without ``type``, a number that an optimizer refuses, and a disk that cannot be written.
     """
     try:
         yield
@@ -41,6 +43,10 @@ def user_errors(cfg: Config | None = None, output: str | Path | None = None) -> 
         if error.errno in FULL or (error.errno in FORBIDDEN and error.filename):
             name = error.filename or output or (cfg or {}).get('work_dir') or 'a file'
             raise RebnnError(f'cannot write to {name}: {error.strerror}.') from error
+        raise
+    except ValueError as error:
+        if REFUSED.match(str(error)):
+            raise RebnnError(f'PyTorch refuses it: {error}.', 'optim_wrapper.optimizer') from error
         raise
     except (KeyError, TypeError) as error:
         mistake = _mistake(str(error.args[0]) if error.args else '', cfg or Config())

@@ -98,6 +98,19 @@ def test_an_error_of_a_step_is_one_line_or_a_traceback(flags, tmp_path, monkeypa
     assert flags or 'rebnn export: no checkpoint at work_dirs/yolo_roboflow/best.pth' in capsys.readouterr().err
 
 
+def test_ctrl_c_in_any_step_says_last_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr('rebnn_mm.cli.train.main', interrupted)
+    monkeypatch.setattr(sys, 'argv', ['rebnn fit', str(FORMS / 'coco'), '--no-teacher', *map(str, SMALL)])
+    with pytest.raises(SystemExit) as stopped:
+        fit.main()
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err.splitlines()[-1] == ('rebnn fit: the same command goes on where this one stopped.')
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('spoilt', [False, True])
 def test_a_detector_designed_for_one_bit_is_packed_in_int8_unless_that_spoils_it(

@@ -69,6 +69,12 @@ def test_anything_else_that_a_registry_builds():
     assert found.startswith("custom_hooks.1 of type LoggerHook: no option 'intervl'. Did you mean 'interval'?")
 
 
+@pytest.mark.parametrize('option', [dict(lr=-1), dict(lr=0.1, momentum=-1), dict(lr=0.1, weight_decay=-1)])
+def test_a_number_that_an_optimizer_refuses(option):
+    found = sentence(lambda: torch.optim.SGD([torch.zeros(1)], **option))
+    assert found.startswith('optim_wrapper.optimizer: PyTorch refuses it: Invalid ') and found.endswith(': -1.')
+
+
 def test_an_option_that_is_needed():
     loss = dict(type='PKDLoss')
     found = sentence(lambda: MODELS.build(loss), Config(dict(model=dict(losses=[loss]))))
