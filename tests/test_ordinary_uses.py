@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from lab.device.steps import Waits
 from rebnn_mm.engine import MethodDriver, ResilientGradient
 from rebnn_mm.layers import BinaryConv2d
-from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
+from rebnn_mm.methods import BNNLinear, ReBNNConv2d, ReBNNLinear
 from rebnn_mm.quantizers import MissingHookWarning, Values
 from rebnn_mm.quantizers import base as quantizers_base
 from rebnn_mm.quantizers.shared import BinaryMeanScaleWeight, BinarySign
@@ -163,6 +163,29 @@ def test_a_rule_that_sees_passes_and_no_step_warns(monkeypatch):
             gradients(model)
     with pytest.warns(MissingHookWarning, match=r'3 training passes and no step of the optimizer'):
         gradients(model)
+
+
+def test_weights_given_to_the_optimizer_later_are_constrained():
+    net = nn.Sequential(BNNLinear(6, 5), BNNLinear(5, 3))
+    optimizer = torch.optim.SGD(net[0].parameters(), lr=100.0)
+    MethodDriver(net).attach(optimizer)
+    optimizer.add_param_group(dict(params=list(net[1].parameters())))
+    gradients(net, torch.randn(8, 6))
+    optimizer.step()
+    assert all(layer.weight.abs().max() <= 1 for layer in net)
+
+
+def test_weights_of_an_optimizer_without_the_rule_warn(monkeypatch):
+    monkeypatch.setattr(quantizers_base, 'PASSES_WITHOUT_STEP', 3)
+    net = nn.Sequential(BNNLinear(6, 5), BNNLinear(5, 3))
+    first, second = (torch.optim.SGD(layer.parameters(), lr=0.1) for layer in net)
+    MethodDriver(net).attach(first)
+    for _ in range(2):
+        gradients(net, torch.randn(8, 6))
+        first.step()
+        second.step()
+    with pytest.warns(MissingHookWarning, match=r'3 training passes and no step of the optimizer'):
+        gradients(net, torch.randn(8, 6))
 
 
 def saved_and_loaded(model):

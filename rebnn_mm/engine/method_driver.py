@@ -53,19 +53,19 @@ class MethodDriver:
 
         Weights of a resumed run hold the constraint already; applied once more, it would change them by a rounding.
         """
-        held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
-        trained = [
-            (layer.weight, layer.weight_quantizer)
-            for layer in self._layers
-            if id(layer.weight) in held and layer.weight_quantizer is not None
-        ]
-        with torch.no_grad():
-            for weight, quantizer in trained:
-                if weight.requires_grad and not resumed:
-                    quantizer.constrain(weight)
+
+        def trained() -> list[tuple[Tensor, WeightQuantizer]]:
+            held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
+            quantizers = [(layer.weight, layer.weight_quantizer) for layer in self._layers if id(layer.weight) in held]
+            return [(weight, quantizer) for weight, quantizer in quantizers if quantizer is not None]
 
         def moving() -> list[tuple[Tensor, WeightQuantizer]]:
-            return [(w, quantizer) for w, quantizer in trained if w.requires_grad and w.grad is not None]
+            return [(w, quantizer) for w, quantizer in trained() if w.requires_grad and w.grad is not None]
+
+        with torch.no_grad():
+            for weight, quantizer in trained():
+                if weight.requires_grad and not resumed:
+                    quantizer.constrain(weight)
 
         def before_step() -> None:
             for weight, quantizer in moving():
@@ -84,8 +84,9 @@ class MethodDriver:
                 quantizer.constrain(weight)
             followed = [getattr(each, name) for each in self.quantizers for name in each.followed_maxima]
             all_reduce_params(followed, op='max')
+            elsewhere = {layer.weight_quantizer for layer in self._layers} - {own for _, own in trained()}
             for driven in self.quantizers:
-                if driven.hook == 'BinaryHook':
+                if driven.hook == 'BinaryHook' and driven not in elsewhere:
                     driven.note_step()
 
         for each in self.quantizers:

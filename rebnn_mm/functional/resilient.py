@@ -85,8 +85,10 @@ def _norms(matrix: Tensor, order: float = 2) -> Tensor:
 
 
 def _residuals(latent: Channels, negative: Tensor, alpha: Tensor) -> list[Tensor]:
-    rows = zip(latent.matrices, latent.like(negative), latent.of_each(alpha), latent.of_each(-alpha), strict=True)
-    return [torch.where(below, high[:, None], low[:, None]).add_(weight) for weight, below, high, low in rows]
+    """Return w - alpha b; exact, since a product with a sign is."""
+    signs = torch.where(negative, -1.0, 1.0).to(alpha.dtype)
+    rows = zip(latent.matrices, latent.like(signs), latent.of_each(alpha), strict=True)
+    return [torch.addcmul(weight, sign, scale[:, None], value=-1) for weight, sign, scale in rows]
 
 
 def add_reconstruction_(
@@ -115,21 +117,21 @@ def flips_since(
     negative: Tensor, latent: Channels, changed_before: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Find where a step has changed signs, how many in each channel, and how many of them the step before had, too."""
-    rows = list(zip(latent.matrices, latent.like(negative), strict=True))
-    before = [None] * len(rows) if changed_before is None else latent.like(changed_before)
-    found = [count_by_kernel(*own, changed) for own, changed in zip(rows, before, strict=True)]
-    columns: Sequence[Sequence[Tensor]]
+    before = [None] * len(latent.matrices) if changed_before is None else latent.like(changed_before)
+    found = [count_by_kernel(*own) for own in zip(latent.matrices, latent.like(negative), before, strict=True)]
     if None not in found:
         flags, *columns = zip(*found, strict=True)
         changed = torch.cat([own.flatten() for own in flags])
+        once, again = (torch.cat(column).long() for column in columns)
     else:
         changed = negative ^ (latent.values < 0)
+        repeated = torch.zeros_like(changed) if changed_before is None else changed & changed_before
+        both = torch.stack([changed, repeated]).int().split([matrix.numel() for matrix in latent.matrices], dim=1)
+        rows = [own.view(2, *matrix.shape) for own, matrix in zip(both, latent.matrices, strict=True)]
         # In 32 bits a sum takes a small fraction of the time that it takes in 64.
-        once = changed.int()
-        again = torch.zeros_like(once) if changed_before is None else once * changed_before
-        columns = [[own.sum(dim=1, dtype=torch.int32) for own in latent.like(counted)] for counted in (once, again)]
-    counted = torch.cat([value for column in columns for value in column]).long()
-    return changed, counted[: len(counted) // 2], counted[len(counted) // 2 :]
+        counted = torch.cat([own.sum(dim=2, dtype=torch.int32) for own in rows], dim=1).long()
+        once, again = counted[0], counted[1]
+    return changed, once, again
 
 
 def measure_by_kernel(grad: Tensor, latent: Tensor, alpha: Tensor) -> tuple[Tensor, ...] | None:

@@ -15,7 +15,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import conv_flop_count, register_flop_formula
 
 from . import native
-from .channel import channel_dims, per_channel
+from .channel import per_channel
 from .sign import keep_bits, restore_bits
 
 
@@ -148,7 +148,7 @@ def _share_out(
         if found is not None:
             return None, *found
     grad_codes = grad * per_channel(factor, grad) if wanted[1] else None
-    grad_factor = (grad * codes).sum(dim=channel_dims(grad)) if wanted[2] else None
+    grad_factor = torch.einsum('cj,cj->c', grad.flatten(1), codes.flatten(1)) if wanted[2] else None
     return grad if wanted[0] else None, grad_codes, grad_factor
 
 
