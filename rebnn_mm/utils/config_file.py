@@ -143,6 +143,9 @@ def _reason(path: Path, error: Exception) -> str:
     return f'{type(error).__name__}: {str(error).rstrip(".")} ({line}{os.path.normpath(path)})'
 
 
+NUMBERS = r'optim_wrapper\.optimizer\.|param_scheduler|train_cfg|\w+_dataloader\.(batch_size|num_workers)'
+
+
 def check_keys(cfg: Config, options: Mapping[str, Any]) -> None:
     """Refuse a key of ``--cfg-options`` that has no place in the config, or a word in the place of a number.
 
@@ -165,11 +168,12 @@ def check_keys(cfg: Config, options: Mapping[str, Any]) -> None:
             else:
                 break
         else:
-            if isinstance(node, int | float) and isinstance(value, str):
+            # Elsewhere a word may be meant, such as gamma=adaptive or loss_scale=dynamic.
+            if isinstance(node, int | float) and isinstance(value, str) and re.match(NUMBERS, key):
                 raise RebnnError(
                     f'it is {node!r} in the config, and {value!r} is a word.',
                     f'--cfg-options {key}',
-                    'A word that is meant there can be written in a config.',
+                    'Give a number.',
                 )
 
 

@@ -173,12 +173,20 @@ def test_keys_without_a_place_are_refused(key, problem):
 
 
 @pytest.mark.parametrize('value', ['abc', '1e', 'yes'])
-@pytest.mark.parametrize('key', ['optim_wrapper.optimizer.lr', 'model.flag', 'pipeline.0'])
+@pytest.mark.parametrize('key', ['optim_wrapper.optimizer.lr', 'train_cfg.max_epochs', 'param_scheduler.0.end'])
 def test_a_word_in_the_place_of_a_number_is_refused(key, value):
-    cfg = Config(dict(optim_wrapper=dict(optimizer=dict(lr=0.1)), model=dict(flag=True, name='x'), pipeline=[1]))
+    cfg = Config(
+        dict(
+            optim_wrapper=dict(optimizer=dict(lr=0.1), loss_scale=512),
+            train_cfg=dict(max_epochs=4),
+            param_scheduler=[dict(end=4)],
+            model=dict(conv_cfg=dict(gamma=0.0)),
+        )
+    )
     found = refusal(check_keys, cfg, {key: value})
     assert found.startswith(f'--cfg-options {key}: it is ') and f'in the config, and {value!r} is a word. ' in found
-    assert refusal(check_keys, cfg, {key: 2, 'model.name': value}) is None
+    meant = {'model.conv_cfg.gamma': 'adaptive', 'optim_wrapper.loss_scale': 'dynamic', key: 2}
+    assert refusal(check_keys, cfg, meant) is None
 
 
 def test_the_way_out_it_names_works():
