@@ -94,7 +94,8 @@ class _Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if not re.match(f'{NOT_OURS}|{SAID_HERE}', text):
+        # The logger outlives its run, whose output may be closed by then.
+        if not self.console.file.closed and not re.match(f'{NOT_OURS}|{SAID_HERE}', text):
             self.console.print(f'{record.levelname.lower()}: {text}')
 
 

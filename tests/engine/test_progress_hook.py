@@ -86,6 +86,14 @@ def test_warnings_of_libraries_that_help_nobody_are_not_shown(text, tmp_path, mo
     assert [str(one.message) for one in seen if str(one.message) in (text, 'another')] == ['another']
 
 
+def test_a_warning_after_a_run_whose_output_is_closed_does_no_harm(tmp_path, monkeypatch):
+    _, runner = lines_of(tmp_path / 'run', monkeypatch)
+    runner.logger.warning('one')
+    sys.stdout.close()
+    runner.logger.warning('another')
+    assert 'another' in log_text(tmp_path / 'run')
+
+
 def test_numbers_have_plurals():
     assert [count(1, 'epoch'), count(1200, 'step'), count(0, 'step')] == ['1 epoch', '1,200 steps', '0 steps']
 
