@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -80,6 +81,19 @@ def run_here(command: str, *args: object) -> None:
         else:
             patch.setattr(sys, 'argv', [str(ROOT / command), *map(str, args)])
             runpy.run_path(str(ROOT / command), run_name='__main__')
+
+
+def run_main(main: Callable[[], None], *args: object) -> int:
+    """Call a tool's ``main`` in this process with these arguments; its exit code."""
+    import pytest
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, 'argv', [main.__module__, *map(str, args)])
+        try:
+            main()
+        except SystemExit as end:
+            return end.code
+    return 0
 
 
 def load_script(script: str | Path) -> ModuleType:

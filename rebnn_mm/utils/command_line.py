@@ -91,7 +91,7 @@ def import_scope(cfg: Config) -> None:
     scope = cfg.get('default_scope') or 'mmengine'
     if scope not in MODELS.children and not find_spec(scope):
         near = did_you_mean(scope, ('mmdet', 'mmpretrain')) or 'Install it, or register it by custom_imports.'
-        raise RebnnError('there is no library of that name.', f'default_scope={scope!r}', near)
+        raise RebnnError('no installed library has this name.', f'default_scope={scope!r}', near)
     if scope in ('mmdet', 'mmpretrain') and find_spec(scope):
         with redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter('ignore')

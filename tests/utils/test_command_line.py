@@ -51,7 +51,7 @@ def load(tmp_path, monkeypatch):
 )
 def test_a_scope_that_no_library_has_is_named_before_anything_is_built(scope, fix):
     said = refusal(import_scope, Config(dict(default_scope=scope)))
-    assert said == f'default_scope={scope!r}: there is no library of that name. {fix}'
+    assert said == f'default_scope={scope!r}: no installed library has this name. {fix}'
 
 
 def test_work_dir_is_the_flags_then_the_configs_then_the_name(load):

@@ -1,6 +1,4 @@
-import importlib
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,9 +7,11 @@ from mmengine.config import Config
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
+from lab.tools import flips
 from lab.tools.flips import flip_table, read_rows, rows_json, with_row
 from lab.tools.stand_in_data import with_weights_at_hand
 from tests.lab.flip_rows import row
+from tests.scripts import run_main
 
 CIFAR10 = 'configs/cifar10/resnet20.py'
 ROOT = Path(__file__).parents[3]
@@ -21,20 +21,8 @@ SMALL = ('--cfg-options', 'model.backbone.base_channels=4', 'model.head.in_chann
 @pytest.fixture
 def project(monkeypatch, capfd):
     """``project('config', '--flag')`` gives the exit code, stdout and stderr of the tool."""
-    module = importlib.import_module('lab.tools.flips')
     monkeypatch.chdir(ROOT)
-
-    def run(*args):
-        monkeypatch.setattr(sys, 'argv', ['flips', *map(str, args)])
-        code = 0
-        try:
-            module.main()
-        except SystemExit as end:
-            code = end.code
-        return code, *capfd.readouterr()
-
-    run.module = module
-    return run
+    return lambda *args: (run_main(flips.main, *args), *capfd.readouterr())
 
 
 def test_a_table_and_a_file_of_several_calls(project, tmp_path):
@@ -85,7 +73,7 @@ def test_ctrl_c_keeps_what_is_finished(project, monkeypatch, tmp_path):
             batch_size=4, data='sample', percent=9.0, step_percent=1.0, least='conv', least_percent=1.0, verdict='few',
         )  # fmt: skip
 
-    monkeypatch.setattr(project.module, 'measure_row', measured)
+    monkeypatch.setattr(flips, 'measure_row', measured)
     kept = tmp_path / 'flips.json'
     code, out, err = project(CIFAR10, 'configs/cifar10/resnet18.py', CIFAR10, '--json', kept)
     assert code == 130 and 'Traceback' not in err

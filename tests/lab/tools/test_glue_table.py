@@ -1,7 +1,6 @@
 """The one-command table on a tiny encoder and a generated GLUE folder."""
 
 import shutil
-import sys
 
 import pytest
 import yaml
@@ -11,7 +10,7 @@ pytest.importorskip('transformers')
 from lab.tools.glue_results import COLUMNS, ROWS, is_trained, scores_of
 from tests.datasets.glue_folder import write_glue
 from tests.models.language.tiny import tiny_encoder
-from tests.scripts import ROOT, load_script, run_script
+from tests.scripts import ROOT, load_script, run_main, run_script
 
 PAPER = yaml.safe_load((ROOT / 'configs/glue/paper.yml').read_text())['Rows']
 ONE = ['--network', 'minilm', '--tasks', 'rte', '--rows', 'real']
@@ -31,12 +30,7 @@ def table(monkeypatch, capsys):
 
     def call(folder, *arguments, expect=0):
         monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, 'argv', ['lab/tools/glue_table.py', *arguments])
-        code = 0
-        try:
-            tool.main()
-        except SystemExit as end:
-            code = end.code
+        code = run_main(tool.main, *arguments)
         assert code == expect
         return capsys.readouterr().out
 

@@ -1,5 +1,3 @@
-import importlib
-import sys
 from pathlib import Path
 
 import pytest
@@ -7,7 +5,9 @@ import pytest
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
-TOOL = 'rebnn flips'
+from rebnn_mm.cli import flips
+from tests.scripts import run_main
+
 CIFAR10 = 'configs/cifar10/resnet20.py'
 ROOT = Path(__file__).parents[3]
 
@@ -15,19 +15,8 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def project(monkeypatch, capfd):
     """``project('config', '--flag')`` gives the exit code, stdout and stderr of the tool."""
-    module = importlib.import_module('rebnn_mm.cli.flips')
     monkeypatch.chdir(ROOT)
-
-    def run(*args):
-        monkeypatch.setattr(sys, 'argv', [TOOL, *map(str, args)])
-        code = 0
-        try:
-            module.main()
-        except SystemExit as end:
-            code = end.code
-        return code, *capfd.readouterr()
-
-    return run
+    return lambda *args: (run_main(flips.main, *args), *capfd.readouterr())
 
 
 @pytest.fixture
