@@ -27,7 +27,7 @@ PANELS = {
         *('/accuracy', '/f1', '/matthews', '/pearson', '/spearman', '/pearson_spearman'),
     ),
     'signs flipped per step, of a million': (
-        *('rebnn/flips_per_million', 'rebnn/flip_backs_per_million'),
+        *('rebnn/flips_per_million', 'rebnn/sequential_flips_per_million'),
         *('flips_per_million', 'sequential_flips_per_million'),  # of BinaryWeightRecorderHook
     ),
     'channels with gamma on a bound, %': ('rebnn/gamma_at_lower_percent', 'rebnn/gamma_at_upper_percent'),

@@ -35,7 +35,7 @@ class ResilientLayer:
         # squared norms of the task's gradient and of the term, by channel.
         self.steps = 0
         self.flips = torch.zeros(len(self.weight), dtype=torch.int64, device=self.weight.device)
-        self.flip_backs = torch.zeros_like(self.flips)
+        self.sequential_flips = torch.zeros_like(self.flips)
         self.task_squares = torch.zeros(len(self.weight), device=self.weight.device)
         self.term_squares = torch.zeros_like(self.task_squares)
         self._flips_before, self._steps_before = 0, 0
@@ -61,7 +61,7 @@ class ResilientLayer:
         """Begin to count again; what was counted stays in :attr:`all_flips` and :attr:`all_steps`."""
         self._flips_before, self._steps_before = self.all_flips, self.all_steps
         self.steps = 0
-        for sums in (self.flips, self.flip_backs, self.task_squares, self.term_squares):
+        for sums in (self.flips, self.sequential_flips, self.task_squares, self.term_squares):
             sums.zero_()
 
     @property
@@ -155,7 +155,7 @@ class ResilientGradient:
         >>> model(torch.randn(16, 8)).square().mean().backward()
         >>> optimizer.step()
         >>> sorted(resilient.statistics())[:2]
-        ['alpha_over_mean_abs_w', 'flip_backs_per_million']
+        ['alpha_over_mean_abs_w', 'flips_per_million']
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -245,8 +245,8 @@ class ResilientGradient:
             dict[str, float]:
 
             - ``flips_per_million``: signs flipped per step, of a million weights;
-            - ``flip_backs_per_million``: signs flipped that the step before had flipped the other way (the paper's
-              sequential oscillation), of a million weights;
+            - ``sequential_flips_per_million``: signs flipped that the step before had flipped the other way, of a
+              million weights (the paper's sequential oscillation);
             - ``flips_so_far_percent``: flips of all steps since training began, in percent of the weights; 100 is one
               flip for each weight;
             - ``term_share_median_percent``, ``term_share_max_percent``: norm of the reconstruction term over the norm
@@ -270,7 +270,8 @@ class ResilientGradient:
                 *([_on_bound(ruled, 0), _on_bound(ruled, 1)] if ruled else []),
             ]
         ).tolist()
-        flips, backs = torch.stack([own.sum() for own in _of_channels(self.layers, 'flips', 'flip_backs')]).tolist()
+        counts = _of_channels(self.layers, 'flips', 'sequential_flips')
+        flips, sequential = torch.stack([own.sum() for own in counts]).tolist()
         self.term_shares = self._take_term_shares()
         beyond = [(layer.latent.abs() > 1).double().mean() * layer.masks for layer in self.layers]
         self.masked_shares = dict(zip(self._layers, torch.stack(beyond).tolist(), strict=True))
@@ -280,7 +281,7 @@ class ResilientGradient:
         masked = sum(self.masked_shares[layer.name] * layer.weights for layer in self.layers)
         result = {
             'flips_per_million': 1e6 * flips / seen,
-            'flip_backs_per_million': 1e6 * backs / seen,
+            'sequential_flips_per_million': 1e6 * sequential / seen,
             'flips_so_far_percent': self.flips_so_far_percent,
             'gamma_mean_x1e6': 1e6 * gamma_mean,
             'alpha_over_mean_abs_w': ratio_mean,
@@ -468,15 +469,15 @@ def _count_and_learn(layers: Sequence[ResilientLayer]) -> None:
     """Count the flips of a step, and renew the gamma of layers that learn it."""
     sizes = [len(layer.weight) for layer in layers]
     negative, before = ([getattr(layer, name) for layer in layers] for name in ('negative', 'changed'))
-    changed, flips, backs = flips_since(
+    changed, flips, sequential = flips_since(
         torch.cat([own.flatten() for own in negative]),
         join_channels([layer.latent for layer in layers]),
         None if before[0] is None else torch.cat([own.flatten() for own in before]),
     )
     for layer, own in zip(layers, changed.split([layer.weights for layer in layers]), strict=True):
         layer.changed = own.view(layer.weight.shape)
-    into = [layer.flips for layer in layers] + [layer.flip_backs for layer in layers]
-    torch._foreach_add_(into, [*flips.split(sizes), *backs.split(sizes)])
+    into = [layer.flips for layer in layers] + [layer.sequential_flips for layer in layers]
+    torch._foreach_add_(into, [*flips.split(sizes), *sequential.split(sizes)])
     if layers[0].learns and layers[0].quantizer.flip_window == 1:
         max_gradient, fan_in = _of_channels(layers, 'max_gradient', 'fan_in')
         gamma = _learn_gamma(layers, max_gradient, flips / fan_in)

@@ -162,9 +162,9 @@ def count_by_kernel(
     if not fits or not native.readable(*flags) or native.kernels_for(latent) is None:
         return None
     changed = torch.empty_like(negative)
-    flips, backs = (latent.new_empty(len(latent), dtype=torch.int32) for _ in range(2))
-    native.over_channels('rebnn_count_flips', latent, negative, changed_before, changed, flips, backs)
-    return changed, flips, backs
+    flips, sequential = (latent.new_empty(len(latent), dtype=torch.int32) for _ in range(2))
+    native.over_channels('rebnn_count_flips', latent, negative, changed_before, changed, flips, sequential)
+    return changed, flips, sequential
 
 
 def flip_share(changed: Tensor) -> Tensor:

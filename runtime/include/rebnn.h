@@ -270,7 +270,7 @@ REBNN_API void rebnn_add_reconstruction(int64_t channels, int64_t weights, const
  * the step before, too (`changed_before`, NULL: none). */
 REBNN_API void rebnn_count_flips(int64_t channels, int64_t weights, const float* latent, const uint8_t* negative,
                                  const uint8_t* changed_before, uint8_t* changed, int32_t* flips,
-                                 int32_t* flip_backs);
+                                 int32_t* sequential_flips);
 
 #ifdef __cplusplus
 }

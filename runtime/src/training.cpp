@@ -107,18 +107,18 @@ void rebnn_add_reconstruction(int64_t channels, int64_t weights, const float* __
 
 void rebnn_count_flips(int64_t channels, int64_t weights, const float* __restrict latent,
                        const uint8_t* __restrict negative, const uint8_t* __restrict changed_before,
-                       uint8_t* __restrict changed, int32_t* flips, int32_t* flip_backs) {
+                       uint8_t* __restrict changed, int32_t* flips, int32_t* sequential_flips) {
   for (int64_t i = 0; i < channels; ++i, latent += weights, negative += weights, changed += weights) {
-    int32_t count = 0, backs = 0;
+    int32_t count = 0, sequential = 0;
     for (int64_t j = 0; j < weights; ++j) {
       changed[j] = (negative[j] != 0) != (latent[j] < 0.0f);
       count += changed[j];
     }
     if (changed_before) {
-      for (int64_t j = 0; j < weights; ++j) backs += changed[j] & (changed_before[j] != 0);
+      for (int64_t j = 0; j < weights; ++j) sequential += changed[j] & (changed_before[j] != 0);
       changed_before += weights;
     }
     flips[i] = count;
-    flip_backs[i] = backs;
+    sequential_flips[i] = sequential;
   }
 }

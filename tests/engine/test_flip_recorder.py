@@ -184,9 +184,9 @@ def test_counts_equal_the_statistics_of_the_resilient_gradient():
     counts = recorder.take_counts().values()
     seen = sum(count.weights * count.steps for count in counts)
     statistics = resilient.statistics()
-    assert statistics['flip_backs_per_million'] > 0
+    assert statistics['sequential_flips_per_million'] > 0
     assert statistics['flips_per_million'] == 1e6 * sum(count.flips for count in counts) / seen
-    assert statistics['flip_backs_per_million'] == 1e6 * sum(count.sequential_flips for count in counts) / seen
+    assert statistics['sequential_flips_per_million'] == 1e6 * sum(count.sequential_flips for count in counts) / seen
 
 
 def test_accumulated_iterations_are_one_step():

@@ -135,7 +135,7 @@ def test_statistics_reach_log_and_visualizer(tmp_path):
     trained(tmp_path / 'run', visualizer={'type': 'Visualizer', 'vis_backends': backends, 'name': 'statistics'})
     names = [
         'flips_per_million',
-        'flip_backs_per_million',
+        'sequential_flips_per_million',
         'flips_so_far_percent',
         'term_share_median_percent',
         'term_share_max_percent',

@@ -19,7 +19,7 @@ def test_statistics_count_flips_and_flips_back():
     numbers = resilient.statistics()
     # Of 4 steps times 2 weights: flips in steps 1, 2 and 3; only the flip of step 2 undoes the one right before it.
     assert numbers['flips_per_million'] == pytest.approx(1e6 * 3 / 8)
-    assert numbers['flip_backs_per_million'] == pytest.approx(1e6 * 1 / 8)
+    assert numbers['sequential_flips_per_million'] == pytest.approx(1e6 * 1 / 8)
     # Over the whole run, of 2 weights.
     assert numbers['flips_so_far_percent'] == 150
     later = resilient.statistics()

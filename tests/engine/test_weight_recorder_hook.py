@@ -196,7 +196,7 @@ def test_scalars_reach_log_and_tensorboard(tmp_path):
     # The resilient gradient counts for itself, every second iteration like the LoggerHook.
     assert list(logged['flips_per_million']) == [2, 4, 6, 8, 10, 12]
     assert logged['flips_per_million'] == logged['rebnn/flips_per_million']
-    assert logged['sequential_flips_per_million'] == logged['rebnn/flip_backs_per_million']
+    assert logged['sequential_flips_per_million'] == logged['rebnn/sequential_flips_per_million']
     assert max(logged['sequential_flips_per_million'].values()) > 0
     assert logged['flips_so_far_percent'] == logged['rebnn/flips_so_far_percent']
     history = read_weight_history(tmp_path / 'run')
