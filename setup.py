@@ -201,7 +201,7 @@ setup(
     python_requires='>=3.10,<3.13',
     packages=find_packages(include=['rebnn_mm', 'rebnn_mm.*']),
     py_modules=['rebnn_check_env', 'rebnn_command'],
-    package_data={'rebnn_mm': ['zoo/*']},
+    package_data={'rebnn_mm': ['starts/*', 'zoo/*']},
     install_requires=['torch', 'numpy', 'pycocotools'],
     extras_require=EXTRAS,
     entry_points={

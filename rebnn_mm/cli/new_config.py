@@ -196,6 +196,7 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
         path.write_text(f'{text}{DIGEST}{_digest(text)}\n')
     report(data, scale, sides, changes[out][1])
     print(augment_sentence(augment, size_spread(data), asked=args.augment is not None))
+    print(f'start: {args.start or "random weights"}')
     print('\n'.join(f'config: {path}' for path in bases))
     return list(bases)
 
@@ -215,11 +216,11 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def start_of(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
+def start_of(base: Config, name: str, checkpoint: str) -> dict[str, Any]:
     """Options that start the backbone, and the shared head of a C4 detector, from a classifier, by dotted key."""
-    check_checkpoint_file(str(checkpoint))
+    check_checkpoint_file(checkpoint)
     with user_errors(base):
-        content = CheckpointLoader.load_checkpoint(str(checkpoint), map_location='cpu', logger='silent')
+        content = CheckpointLoader.load_checkpoint(checkpoint, map_location='cpu', logger='silent')
     state = content.get('state_dict', content)
     learned = {key.removeprefix('backbone.'): value for key, value in state.items() if key.startswith('backbone.')}
     changes: dict[str, Any] = {}
@@ -238,7 +239,8 @@ def start_of(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
                 f'parameters it lacks {len(wrong)}, for instance {wrong[0]}. Name a classifier of the same blocks, '
                 'trained with mmpretrain.'
             )
-        start = dict(type='Pretrained', checkpoint=str(checkpoint.resolve()), prefix='backbone.')
+        place = checkpoint if '://' in checkpoint else str(Path(checkpoint).expanduser().resolve())
+        start = dict(type='Pretrained', checkpoint=place, prefix='backbone.')
         # A base may have None there, which mmengine joins with nothing.
         changes['.'.join((*path, 'init_cfg'))] = dict(start, _delete_=True) if 'init_cfg' in part else start
     return changes

@@ -28,6 +28,9 @@ BASES = {
 }
 """Our detectors by name, the default first: without a teacher, and with ``_taught`` filled in."""
 
+STARTS: dict[str, str] = {}
+"""What the teacher of a base starts from if nothing else is asked for."""
+
 STEPS = 1200
 """As many steps as the detectors of this project are trained from scratch with."""
 
@@ -49,8 +52,13 @@ def parse_args() -> argparse.Namespace:
 
 def resolve_base(parser: argparse.ArgumentParser, args: argparse.Namespace, teacher: bool) -> argparse.Namespace:
     """Fill in the config that a name given as ``--base`` stands for; refuse a flag about a teacher with a config."""
+    taught = teacher if args.teacher is None else args.teacher
+    if args.start == 'none':
+        args.start = None
+    elif args.start is None and taught:
+        args.start = STARTS.get(args.base)
     if args.base in BASES:
-        args.base = BASES[args.base].format('_taught' if (teacher if args.teacher is None else args.teacher) else '')
+        args.base = BASES[args.base].format('_taught' if taught else '')
         return args
     names = ', '.join(BASES)
     near = did_you_mean(args.base, BASES)
@@ -67,7 +75,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--base',
         default=next(iter(BASES)),
-        help='detector to start from: two-stage; tiny, nano or small, of one stage and designed for one bit, so '
+        help='detector to build on: two-stage; tiny, nano or small, of one stage and designed for one bit, so '
         'faster; or a config; default: %(default)s',
     )
     for split in ('train', 'val', 'test'):
@@ -83,10 +91,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--start',
-        type=Path,
         metavar='CHECKPOINT',
         help='a classifier of the same blocks that the detector starts from, or its teacher: better where there '
-        'are few images; rebnn train rebnn_mm::pretrain/resnet18_teacher_classes.py makes one',
+        'are few images; rebnn train rebnn_mm::pretrain/resnet18_teacher_classes.py makes one; none: random weights',
     )
     parser.add_argument(
         '--augment',

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import URLError
 
+import numpy as np
+import torch
 from mmengine.model import BaseTTAModel
 from mmengine.runner import CheckpointLoader, find_latest_checkpoint
 from mmengine.runner.checkpoint import (
@@ -27,7 +29,13 @@ from mmengine.runner.checkpoint import (
 )
 from torch import Tensor, nn
 
-from rebnn_mm.errors import RebnnError
+from rebnn_mm.errors import RebnnError, did_you_mean
+
+STARTS = Path(__file__).resolve().parents[1] / 'starts'
+"""Backbones of trained classifiers, ``<name>.npz`` with its card ``<name>.md``; ``rebnn://<name>`` names one."""
+
+SCALE = 'scale of '
+"""Begins the name of the factor, in the file of a start, by which int8 values are multiplied."""
 
 QUANTIZER = re.compile(r'(?:(?P<layer>.+?)\.)?\w+_quantizer\.')
 """How the key of a quantizer's state begins, after the name of its layer."""
@@ -76,6 +84,20 @@ def explain_failure(load: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def load_start(filename: str, map_location: Any = None) -> dict[str, dict[str, Tensor]]:
+    """Load a start of the package as a checkpoint; mmengine calls it for names that begin with ``rebnn://``."""
+    name = filename.removeprefix('rebnn://')
+    known = sorted(path.stem for path in STARTS.glob('*.npz'))
+    if name not in known:
+        near = did_you_mean(name, known) or f'There is {", ".join(known) or "none"}.'
+        raise RebnnError(f'the package has no start {name!r}.', filename, near)
+    with np.load(STARTS / f'{name}.npz') as stored:
+        values = {key: torch.from_numpy(stored[key]).to(map_location) for key in stored.files}
+    scales = {key.removeprefix(SCALE): values.pop(key) for key in list(values) if key.startswith(SCALE)}
+    return dict(state_dict=values | {key: values[key] * scale for key, scale in scales.items()})
+
+
+CheckpointLoader.register_scheme('rebnn://', load_start, force=True)
 for _prefixes, _load in (
     ('', load_from_local),
     (('http://', 'https://'), load_from_http),

@@ -15,9 +15,10 @@ from mmengine.registry import DATASETS, MODELS, TASK_UTILS, DefaultScope, init_d
 pytest.importorskip('mmdet')
 
 from rebnn_mm.cli import fit, new_config
-from rebnn_mm.cli.new_config_options import BASES, parse_args
+from rebnn_mm.cli.new_config_options import BASES, STARTS, parse_args
 from rebnn_mm.datasets.annotated_folder import Annotated
 from rebnn_mm.datasets.photo_places import Box, Photo
+from rebnn_mm.utils import checkpoint
 from tests.scripts import ROOT, run_script
 
 SAMPLE = ROOT / 'demo' / 'coco_sample'
@@ -300,6 +301,37 @@ def test_a_detector_starts_from_a_classifier_of_its_blocks(kind, blocks, first, 
     assert first == 'mine' or 'init_cfg' not in last.model.backbone
 
 
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """A start of the package for tiny."""
+    options = Config.fromfile(ROOT / 'configs/one_bit/tiny_teacher_bccd.py').model.backbone
+    state = MODELS.build(options).state_dict(prefix='backbone.')
+    np.savez(tmp_path / 'one.npz', **{key: np.ones_like(value.numpy()) for key, value in state.items()})
+    monkeypatch.setattr(checkpoint, 'STARTS', tmp_path)
+    monkeypatch.setitem(STARTS, 'tiny', 'rebnn://one')
+
+
+def test_the_teacher_of_tiny_begins_as_the_package_says(shipped, tmp_path, capsys):
+    student = write(tmp_path / 'mine.py', '--base', 'tiny', '--teacher')
+    assert 'start: rebnn://one\n' in capsys.readouterr().out
+    options = Config.fromfile(tmp_path / 'mine_teacher.py').model.backbone
+    assert 'init_cfg' not in student.model.backbone
+    backbone = MODELS.build(options)
+    backbone.init_weights()
+    assert all((value == 1).all() for value in backbone.state_dict().values())
+
+
+@pytest.mark.parametrize(
+    'words',
+    [['--base', 'tiny', '--teacher', '--start', 'none'], ['--base', 'tiny'], ['--base', 'nano', '--teacher']],
+    ids=' '.join,
+)
+def test_others_begin_with_random_weights(words, shipped, tmp_path, capsys):
+    write(tmp_path / 'mine.py', *words)
+    assert 'start: random weights\n' in capsys.readouterr().out
+    assert not any('init_cfg' in path.read_text() for path in tmp_path.glob('*.py'))
+
+
 def test_what_is_no_checkpoint_is_refused(tmp_path, capsys):
     (tmp_path / 'cut.pth').write_bytes(b'no checkpoint')
     with pytest.raises(SystemExit):
@@ -379,6 +411,7 @@ def test_a_config_says_itself_whether_it_has_a_teacher(command, flag, monkeypatc
         (['--data', 'nowhere'], 'there is no folder '),
         (['--base', 'rebnn_mm::imagenet/resnet18_rebnn_imagenet.py'], 'name the config of a detector as --base'),
         (['--start', 'nowhere.pth'], 'no checkpoint at nowhere.pth.'),
+        (['--start', 'rebnn://other'], "rebnn://other: the package has no start 'other'."),
         (['--base', 'nowhere/nano'], 'no config file at nowhere/nano.'),
         (['--base', 'rebnn_mm::nothing.py'], 'no config file at rebnn_mm::nothing.py.'),
         (['--base', 'rebnn_mm::coco/ssd300_vgg16_rebnn_coco.py'], 'counts iterations; use configs that count epochs'),

@@ -1,9 +1,12 @@
+import numpy as np
 import pytest
 import torch
 from mmengine.model import BaseTTAModel
+from mmengine.runner import CheckpointLoader
 from torch import nn
 
 from rebnn_mm.methods import ReBNNConv2d, ReCUConv2d
+from rebnn_mm.utils import checkpoint
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file, match_keys
 from tests.refusal import refusal
 
@@ -120,3 +123,14 @@ def test_buffers_of_quantizers_are_required(save):
     state['1.weight_quantizer.tau'] = torch.zeros(2)
     message = refusal(check_checkpoint, block(ReCUConv2d), save(state))
     assert 'of another shape: 1.weight_quantizer.tau (2 in the checkpoint, scalar in the model)' in message
+
+
+def test_a_start_is_loaded_by_its_name_and_another_name_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, 'STARTS', tmp_path)
+    scale = np.array([[0.5], [2.0]], np.float32)
+    np.savez(tmp_path / 'tiny.npz', w=np.array([[1, -2], [3, 4]], np.int8), b=np.ones(3), **{'scale of w': scale})
+    state = CheckpointLoader.load_checkpoint('rebnn://tiny', map_location='cpu', logger='silent')['state_dict']
+    assert set(state) == {'w', 'b'} and state['w'].tolist() == [[0.5, -1], [6, 8]]
+    for name, fix in (('tin', "Did you mean 'tiny'?"), ('large', 'There is tiny.')):
+        message = refusal(CheckpointLoader.load_checkpoint, f'rebnn://{name}', logger='silent')
+        assert message == f'rebnn://{name}: the package has no start {name!r}. {fix}'

@@ -1,0 +1,77 @@
+"""Write the backbone of a trained classifier as a start of the package, which detectors take as rebnn://NAME.
+
+    python -m lab.tools.pack_start work_dirs/one_bit_tiny_classes/epoch_12.pth rebnn_mm/starts/one_bit_tiny.npz
+
+Weights become int8 with a factor per output channel, the rest stays float32. Detectors designed for one bit take BGR
+images: the first layer of a classifier of RGB images is turned round.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import torch
+from mmengine.config import Config
+from torch import Tensor
+
+from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.checkpoint import SCALE, check_checkpoint_file
+from rebnn_mm.utils.command_line import check_writable
+
+
+def pack_start(checkpoint: str | Path, out: Path) -> None:
+    """Write the backbone that a checkpoint holds to ``out``, an .npz file.
+
+    Raises:
+        RebnnError: it holds no backbone, or does not say in which order its channels of colour are.
+    """
+    content = torch.load(checkpoint, map_location='cpu', weights_only=False)
+    state = {key: value for key, value in content['state_dict'].items() if key.startswith('backbone.')}
+    if not state or 'cfg' not in content.get('meta', {}):
+        raise RebnnError(
+            'it is not the checkpoint of a classifier.', str(checkpoint), 'Take one of mmengine with its config.'
+        )
+    preprocessor = Config.fromstring(content['meta']['cfg'], '.py').model.data_preprocessor
+    if preprocessor.get('to_rgb'):
+        first = next(key for key, value in state.items() if value.dim() == 4)
+        state[first] = state[first].flip(1)
+    arrays: dict[str, np.ndarray] = {}
+    for key, value in state.items():
+        if value.dim() < 2:
+            arrays[key] = value.numpy()
+            continue
+        values, scale = to_int8(value)
+        arrays |= {key: values.numpy(), SCALE + key: scale.numpy()}
+    np.savez_compressed(out, **arrays)
+
+
+def to_int8(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Round a weight to int8 values and a factor per output channel, whose product is nearest to it.
+
+    Example:
+        >>> values, scale = to_int8(torch.tensor([[1.0, -254.0], [0.0, 0.0]]))
+        >>> values.tolist(), (values * scale).tolist()
+        ([[0, -127], [0, 0]], [[0.0, -254.0], [0.0, 0.0]])
+    """
+    largest = weight.abs().amax(dim=tuple(range(1, weight.dim())), keepdim=True)
+    scale = torch.where(largest > 0, largest / 127, torch.ones_like(largest))
+    return (weight / scale).round().to(torch.int8), scale
+
+
+@report_errors
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('checkpoint', help='of a classifier, with its config in it, as mmengine writes it')
+    parser.add_argument('out', type=Path, help='.npz file to write')
+    args = parser.parse_args()
+    check_checkpoint_file(args.checkpoint)
+    check_writable(args.out, inputs=[args.checkpoint])
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    pack_start(args.checkpoint, args.out)
+    print(f'{args.out}: {args.out.stat().st_size / 1e6:.2f} MB')
+
+
+if __name__ == '__main__':
+    main()
