@@ -140,6 +140,10 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
         bases = {teacher: shipped if config_path(shipped).is_file() else teacher_base, **bases}
         check_writable(teacher)
         configs[teacher] = read_config(config_file(bases[teacher]))
+    if args.label_with:
+        from rebnn_mm.cli.label_images import label_images
+
+        print(label_images(args.data, args.label_with, args.classes))
     given = {split: path for split in SPLITS if (path := getattr(args, split)) is not None}
     data = read_annotated(args.data, given)
     scale = tuple(args.size) if args.size else input_size(data)

@@ -57,6 +57,10 @@ def resolve_base(parser: argparse.ArgumentParser, args: argparse.Namespace, teac
         args.start = None
     elif args.start is None and taught:
         args.start = STARTS.get(args.base)
+    if args.classes and not args.label_with:
+        parser.error('--classes goes with --label-with.')
+    if args.label_with and (args.train or args.val or args.test):
+        parser.error('--label-with labels all images of the folder; leave out --train, --val and --test.')
     if args.base in BASES:
         args.base = BASES[args.base].format('_taught' if taught else '')
         return args
@@ -82,6 +86,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f'--{split}', type=Path, help=f'COCO or CSV file with the {split} images, if its name does not say so'
         )
+    parser.add_argument(
+        '--label-with',
+        metavar='ONNX',
+        help='a detector that gives the boxes where the images have none, to labelled.json in the folder: one of '
+        'rebnn export, or the raw output of a YOLOX',
+    )
+    parser.add_argument('--classes', nargs='+', default=(), help='those of its classes that it labels; default: all')
     parser.add_argument(
         '--size',
         nargs=2,

@@ -46,7 +46,7 @@ ALONE = dict(base=BASES['two-stage'].format(''), teacher=False)
 
 
 def options(data: Path, **changes: object) -> argparse.Namespace:
-    nothing = dict.fromkeys(('out', 'train', 'val', 'test', 'start', 'augment'))
+    nothing = dict.fromkeys(('out', 'train', 'val', 'test', 'start', 'augment', 'label_with'))
     given = dict(base=BASES['two-stage'].format('_taught'), teacher=None, size=(96, 64), epochs=2, negatives=True)
     return argparse.Namespace(data=data, **nothing | given | changes)
 

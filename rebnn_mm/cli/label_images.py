@@ -1,0 +1,129 @@
+"""Label photographs by a detector in an ONNX file, for ``--label-with`` of rebnn new-config and rebnn fit."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from mmengine.config import Config
+from torchvision.ops import batched_nms
+
+from rebnn_mm.datasets.annotated_folder import as_coco
+from rebnn_mm.datasets.photo_places import Box, Photo, Places, refuse_wrong
+from rebnn_mm.deploy import Detections, Detector, load
+from rebnn_mm.deploy.errors import first_sentence
+from rebnn_mm.deploy.loading import locate_model
+from rebnn_mm.deploy.onnx_file import read_onnx
+from rebnn_mm.deploy.preprocess import Letterbox, Preprocess
+from rebnn_mm.deploy.session import open_session
+from rebnn_mm.errors import RebnnError, did_you_mean
+from rebnn_mm.utils.command_line import check_writable, import_scope
+
+THRESHOLD = 0.4
+"""Score from which an object becomes a label."""
+
+STRIDES = (8, 16, 32)
+"""Of the levels of YOLOX, in the order of its output."""
+
+GREY = 114
+"""What YOLOX fills an image up with."""
+
+
+def label_images(folder: Path, teacher: str, classes: Sequence[str] = ()) -> str:
+    """Write ``labelled.json``, of COCO's form, for all images of a folder, and say what was found.
+
+    Args:
+        folder: of the images, at any depth; the file is written into it.
+        teacher: a detector that ``rebnn export`` wrote, also by ``zoo:NAME`` or ``hf:OWNER/NAME``, or the raw head
+            output of a YOLOX, for a square input of BGR from 0 to 255.
+        classes: names of those that become labels, by default all. A YOLOX of other classes than COCO's 80 has no
+            names: then these are its own, in its order.
+
+    Raises:
+        RebnnError: there are no images, the file is neither of these, or it has no such class.
+    """
+    out, places, wrong = folder / 'labelled.json', Places(folder.resolve()), list[str]()
+    if not places.by_name:
+        raise RebnnError(f'there are no images in {folder}.')
+    check_writable(out)
+    find, known = open_teacher(teacher, classes)
+    unknown = next((name for name in classes if name not in known), None)
+    if unknown is not None:
+        near = did_you_mean(unknown, known) or f'It has {", ".join(known)}.'
+        raise RebnnError(f'{teacher} does not know the class {unknown!r}.', '--classes', near)
+    photos: list[Photo] = []
+    for path in sorted(path for paths in places.by_name.values() for path in paths):
+        found = [one for one in find(path).at_least(THRESHOLD) if one.name in (classes or known)]
+        boxes = [Box(one.name, x, y, right - x, low - y) for one in found for x, y, right, low in [one.box]]
+        photos.append(places.photo(path, (0, 0), boxes, wrong))
+    refuse_wrong(folder, wrong)
+    about = dict(description=f'boxes of {Path(teacher).name} with scores of at least {THRESHOLD}')
+    out.write_text(json.dumps(as_coco(photos, classes or known) | dict(info=about)))
+    counts = Counter(box.name for photo in photos for box in photo.boxes)
+    numbers = ', '.join(f'{name} {counts[name]}' for name in classes or known)
+    return f'labels: {about["description"]}, on {len(photos)} images, in {out}: {numbers}'
+
+
+def open_teacher(teacher: str, classes: Sequence[str]) -> tuple[Callable[[Path], Detections], Sequence[str]]:
+    """The function that finds objects of an image, and the names of all classes."""
+    path = Path(locate_model(teacher))
+    if not path.is_file():
+        raise RebnnError(f'there is no file {path}.', '--label-with')
+    if 'rebnn.format' in read_onnx(path.read_bytes()).metadata:
+        model = load(teacher)
+        if isinstance(model, Detector):
+            return model, model.classes
+        raise RebnnError(f'{teacher} finds no boxes: it is a {type(model).__name__}.', '--label-with')
+    return open_yolox(path, classes)
+
+
+def open_yolox(path: Path, classes: Sequence[str]) -> tuple[Callable[[Path], Detections], Sequence[str]]:
+    """The same of a file with the raw head output of YOLOX, which is decoded here."""
+    try:
+        session = open_session(str(path), library=False, exact=False)
+    except Exception as error:  # its classes have no common base below Exception
+        raise RebnnError(f'{path}: ONNX Runtime does not accept it ({first_sentence(error)}).') from None
+    inputs, outputs = ([entry.shape for entry in some] for some in (session.get_inputs(), session.get_outputs()))
+    side = inputs[0][-1] if inputs[0] and isinstance(inputs[0][-1], int) else 0
+    cells = [side // stride for stride in STRIDES]
+    points = sum(number**2 for number in cells)
+    if inputs != [[1, 3, side, side]] or len(outputs) != 1 or outputs[0][:2] != [1, points] or outputs[0][-1] < 6:
+        raise RebnnError(
+            f'{path} is neither a detector that rebnn export wrote nor the raw output of YOLOX: inputs {inputs}, '
+            f'outputs {outputs}, not [1, 3, S, S] and [1, {points or "points"}, 5 + classes].',
+            '--label-with',
+        )
+    names = list(classes)
+    if outputs[0][2] == 85:
+        import_scope(Config(dict(default_scope='mmdet')))  # without its notes on what is not installed
+        from mmdet.evaluation import get_classes
+
+        names = get_classes('coco')
+    if len(names) != outputs[0][2] - 5:
+        raise RebnnError(
+            f'{path} has {outputs[0][2] - 5} classes without names.', '--classes', 'Name all of them, in its order.'
+        )
+    corner = np.concatenate([np.stack(np.divmod(np.arange(n * n), n)[::-1], axis=1) for n in cells])
+    stride = np.concatenate([np.full((n * n, 1), s) for n, s in zip(cells, STRIDES, strict=True)])
+    letterbox = Letterbox(value=(GREY, GREY, GREY), size=(side, side))
+    prepare = Preprocess('bgr', resize=('keep_ratio', side, side), letterbox=letterbox)
+
+    def find(image: Path) -> Detections:
+        prepared = prepare(str(image))
+        (rows,) = session.run(None, {session.get_inputs()[0].name: prepared.image})[0]
+        with np.errstate(over='ignore'):
+            centre, half = (rows[:, :2] + corner) * stride, np.exp(rows[:, 2:4]) * stride / 2
+        scores = rows[:, 4:5] * rows[:, 5:]
+        if not (np.isfinite(half).all() and scores.min() >= 0 and scores.max() <= 1):
+            raise RebnnError(f'{path} is no raw output of YOLOX: sizes are no logarithms, or scores not 0 to 1.')
+        boxes = prepared.to_original(np.concatenate([centre - half, centre + half], axis=1))
+        point, label = np.nonzero(scores >= THRESHOLD)
+        given = (torch.from_numpy(each) for each in (boxes[point].astype(np.float32), scores[point, label], label))
+        kept = batched_nms(*given, iou_threshold=0.65)
+        return Detections(boxes[point], scores[point, label], label, tuple(names))[kept.numpy()]
+
+    return find, names
