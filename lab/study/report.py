@@ -58,6 +58,8 @@ TABLES = {
     'fcos_bccd': ('fcos_real', 100, False),
     'one_bit_bccd': ('yolox_nano_long', 100, False),
     'one_bit_kangaroo': ('tiny_teacher', 100, False),
+    'one_bit_voc6': ('tiny_twin', 100, False),
+    'one_bit_deeppcb': ('tiny_twin', 100, False),
 }
 
 OSCILLATING = ('react', 'recu', 'rebnn')

@@ -1,0 +1,33 @@
+# The same on defects of printed circuit boards, in data/deeppcb: images of 640x640 at half their size, flipped in all
+# directions.
+_base_ = './one_bit_voc6.py'
+
+title = 'Detectors designed for one bit, defects on boards (unit: 6 epochs)'
+also = ['coco/bbox_mAP_50']
+seeds = [0, 1]
+budget = {'train_cfg.max_epochs': 6, 'param_scheduler.1.end': 6}
+root, tested = 'data/deeppcb/', 'annotations/instances_test.json'
+options = {
+    'train_cfg.val_interval': 6,
+    'data_root': root,
+    'train_dataloader.dataset.pipeline': [
+        dict(type='LoadImageFromFile'),
+        dict(type='LoadAnnotations', with_bbox=True),
+        dict(type='Resize', scale=(320, 320), keep_ratio=True),
+        dict(type='RandomFlip', prob=[0.25, 0.25, 0.25], direction=['horizontal', 'vertical', 'diagonal']),
+        dict(type='PackDetInputs'),
+    ],
+    'val_evaluator.ann_file': root + 'annotations/instances_val.json',
+    'test_evaluator': [dict(type='CocoMetric', ann_file=root + tested, metric='bbox')],
+    'test_dataloader.dataset.ann_file': tested,
+}
+for split in ('train', 'val', 'test'):
+    options[f'{split}_dataloader.dataset.data_root'] = root
+    options[f'{split}_dataloader.dataset.metainfo.classes'] = (
+        'open', 'short', 'mousebite', 'spur', 'copper', 'pin-hole'
+    )  # fmt: skip
+runs = _base_.runs
+for run in runs:
+    if 'budget' in run:
+        run['budget'] = {'train_cfg.max_epochs': 12, 'param_scheduler.1.end': 12}
+del root, tested, split, run
