@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,7 +38,7 @@ def pack_start(checkpoint: str | Path, out: Path) -> None:
     if preprocessor.get('to_rgb'):
         first = next(key for key, value in state.items() if value.dim() == 4)
         state[first] = state[first].flip(1)
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
     for key, value in state.items():
         if value.dim() < 2:
             arrays[key] = value.numpy()
