@@ -20,21 +20,30 @@ for name, label in (
         dict(name=f'{name}_long', label=f'{label}, fp32 (2)', config=rival, budget=long),
         dict(name=f'{name}_four_times', label=f'{label}, fp32 (8)', config=rival, budget=longer),
     ]
-for size in ('nano', 'tiny', 'small'):
+start = dict(type='Pretrained', checkpoint='rebnn://one_bit_tiny', prefix='backbone.')
+for name, size, label, begun in (
+    ('nano', 'nano', 'nano', {}),
+    ('tiny', 'tiny', 'tiny', {}),
+    ('small', 'small', 'small', {}),
+    ('tiny_started', 'tiny', "tiny from the package's start", {'model.backbone.init_cfg': start}),
+):
     runs += [
         dict(
-            name=f'{size}_teacher',
-            label=f'{size}, full-precision, the teacher (1)',
+            name=f'{name}_teacher',
+            label=f'{label}, full-precision, the teacher (1)',
             config=f'{folder}/{size}_teacher_bccd.py',
-            options=bfloat16,
+            options={**bfloat16, **begun},
         ),
         dict(
-            name=f'{size}_taught',
-            label=f'{size}, 1 bit, started and distilled (1 + 1)',
+            name=f'{name}_taught',
+            label=f'{label}, 1 bit, started and distilled (1 + 1)',
             config=f'{folder}/{size}_taught_bccd.py',
             options=bfloat16,
-            teacher=f'{size}_teacher',
+            teacher=f'{name}_teacher',
         ),
+    ]
+for size in ('nano', 'tiny', 'small'):
+    runs += [
         dict(
             name=f'{size}_long',
             label=f'{size}, 1 bit, from scratch (2)',
@@ -43,4 +52,4 @@ for size in ('nano', 'tiny', 'small'):
             budget=long,
         ),
     ]
-del folder, bfloat16, long, longer, size, name, label, rival
+del folder, bfloat16, long, longer, start, size, name, label, begun, rival

@@ -17,5 +17,6 @@ options = {
 for split in ('train', 'val', 'test'):
     options[f'{split}_dataloader.dataset.data_root'] = 'data/kangaroo/'
     options[f'{split}_dataloader.dataset.metainfo.classes'] = ('kangaroo',)
-runs = [run for run in _base_.runs if run['name'] in ('tiny_teacher', 'tiny_taught')]
-del split
+kept = ('tiny_teacher', 'tiny_taught', 'tiny_started_teacher', 'tiny_started_taught')
+runs = [run for run in _base_.runs if run['name'] in kept]
+del split, kept
