@@ -12,7 +12,7 @@ import torch
 from mmengine.config import Config
 from torchvision.ops import batched_nms
 
-from rebnn_mm.datasets.annotated_folder import as_coco
+from rebnn_mm.datasets.annotated_folder import as_coco, read_annotated
 from rebnn_mm.datasets.photo_places import Box, Photo, Places, refuse_wrong
 from rebnn_mm.deploy import Detections, Detector, load
 from rebnn_mm.deploy.errors import first_sentence
@@ -25,6 +25,9 @@ from rebnn_mm.utils.command_line import check_writable, import_scope
 
 THRESHOLD = 0.4
 """Score from which an object becomes a label."""
+
+LABELLED = 'labelled by'
+"""Begins the description in a file of labels, so that a second call may write over it."""
 
 STRIDES = (8, 16, 32)
 """Of the levels of YOLOX, in the order of its output."""
@@ -50,6 +53,9 @@ def label_images(folder: Path, teacher: str, classes: Sequence[str] = ()) -> str
     if not places.by_name:
         raise RebnnError(f'there are no images in {folder}.')
     check_writable(out)
+    again = out.is_file() and LABELLED in out.read_text(encoding='utf-8', errors='replace')
+    if not again and (out.exists() or has_labels(folder)):
+        raise RebnnError(f'{folder} has labels, which --label-with would replace.', fix='Leave it out, or move them.')
     find, known = open_teacher(teacher, classes)
     unknown = next((name for name in classes if name not in known), None)
     if unknown is not None:
@@ -61,11 +67,20 @@ def label_images(folder: Path, teacher: str, classes: Sequence[str] = ()) -> str
         boxes = [Box(one.name, x, y, right - x, low - y) for one in found for x, y, right, low in [one.box]]
         photos.append(places.photo(path, (0, 0), boxes, wrong))
     refuse_wrong(folder, wrong)
-    about = dict(description=f'boxes of {Path(teacher).name} with scores of at least {THRESHOLD}')
-    out.write_text(json.dumps(as_coco(photos, classes or known) | dict(info=about)))
+    about = f'{LABELLED} {Path(teacher).name}, scores of at least {THRESHOLD}'
+    out.write_text(json.dumps(as_coco(photos, classes or known) | dict(info=dict(description=about))))
     counts = Counter(box.name for photo in photos for box in photo.boxes)
     numbers = ', '.join(f'{name} {counts[name]}' for name in classes or known)
-    return f'labels: {about["description"]}, on {len(photos)} images, in {out}: {numbers}'
+    return f'{about}, {len(photos)} images, in {out}: {numbers}'
+
+
+def has_labels(folder: Path) -> bool:
+    """Whether a folder has annotations in a form that is read."""
+    try:
+        read_annotated(folder)
+    except RebnnError:
+        return False
+    return True
 
 
 def open_teacher(teacher: str, classes: Sequence[str]) -> tuple[Callable[[Path], Detections], Sequence[str]]:

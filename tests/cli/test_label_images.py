@@ -73,7 +73,7 @@ def photos(tmp_path) -> Path:
 
 def test_the_raw_output_of_yolox_becomes_labels(yolox, photos):
     said = label_images(photos, str(yolox), COLOURS)
-    assert said.endswith(f'least 0.4, on 3 images, in {photos / "labelled.json"}: blue 2, green 0, red 0')
+    assert said.endswith(f'least 0.4, 3 images, in {photos / "labelled.json"}: blue 2, green 0, red 0')
     content = json.loads((photos / 'labelled.json').read_text())
     files = {image['id']: image['file_name'] for image in content['images']}
     boxes = {files[entry['image_id']]: entry['bbox'] for entry in content['annotations']}
@@ -89,6 +89,24 @@ def test_a_config_is_written_from_the_labels(yolox, photos, tmp_path, monkeypatc
         new_config.main()
         assert 'blue 2, green 0, red 0' in capsys.readouterr().out
         assert Config.fromfile(tmp_path / 'mine.py').metainfo.classes == ('blue',)
+
+
+@pytest.mark.parametrize('labels', ['labelled.json', 'a.xml'])
+def test_labels_that_are_there_are_not_replaced(labels, yolox, photos):
+    label_images(photos, str(yolox), COLOURS)
+    theirs = (photos / 'labelled.json').read_text().replace('labelled by', 'by hand')
+    (photos / 'labelled.json').unlink()
+    box = '<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox>'
+    voc = f'<annotation><filename>{{}}</filename><object><name>cat</name>{box}</object></annotation>'
+    if labels == 'labelled.json':
+        (photos / labels).write_text(theirs)
+    else:
+        for name in ('a', 'c'):
+            (photos / f'{name}.xml').write_text(voc.format(f'{name}.png'))
+    before = (photos / labels).read_text()
+    message = refusal(label_images, photos, str(yolox), COLOURS)
+    assert message == f'{photos} has labels, which --label-with would replace. Leave it out, or move them.'
+    assert (photos / labels).read_text() == before
 
 
 def test_a_packed_detector_labels_the_chosen_classes(tmp_path):
