@@ -3,37 +3,16 @@
 from typing import Any
 
 import numpy as np
+import torch
 from mmengine.registry import TRANSFORMS
-from numpy.typing import NDArray
-
-SHARPNESS = -0.75
-"""The free parameter of cubic interpolation."""
-
-
-def cubic_samples(length: int, count: int) -> NDArray[np.float32]:
-    r"""A matrix that takes ``count`` samples of a row of ``length`` values, at :math:`i \cdot length / count`.
-
-    The samples begin on the first value; those of OpenCV and Pillow lie in the middle of the part that they stand for.
-    Beyond its ends the row goes on with its last value.
-
-    Source: Keys 1981, Eq. 4, with another parameter; ``tf.compat.v1.image.resize_bicubic``.
-    """
-    rows = np.arange(count)
-    at = rows * (length / count)
-    first = np.floor(at).astype(np.int64)
-    weights = np.zeros((count, length))
-    for offset in (-1, 0, 1, 2):
-        d, a = np.abs(at - first - offset), SHARPNESS
-        near = ((a + 2) * d - (a + 3)) * d**2 + 1
-        far = a * (((d - 5) * d + 8) * d - 4)
-        np.add.at(weights, (rows, np.clip(first + offset, 0, length - 1)), np.where(d <= 1, near, far))
-    return weights.astype(np.float32)
+from torch.nn import functional
 
 
 @TRANSFORMS.register_module()
 class TensorFlowCenterCrop:
     """Crops a square from the middle and brings it to a size by bicubic interpolation, as EfficientNet's code does.
 
+    Samples begin on the first pixel; those of OpenCV and Pillow lie in the middle of the part that they stand for.
     The image becomes real: what the interpolation gives beyond 0 and 255 is kept, as there. mmpretrain's
     ``EfficientNetCenterCrop`` cuts out the same part and samples it as OpenCV does, a fraction of a pixel off.
 
@@ -59,10 +38,18 @@ class TensorFlowCenterCrop:
         height, width = image.shape[:2]
         side = int(self.crop_size / (self.crop_size + self.crop_padding) * min(height, width))
         top, left = (height - side + 1) // 2, (width - side + 1) // 2
-        square = image[top : top + side, left : left + side].astype(np.float32)
-        samples = cubic_samples(side, self.crop_size)
-        # Along the height, then along the width.
-        results['img'] = np.ascontiguousarray(samples @ np.tensordot(samples, square, 1))
+        square = image[top : top + side, left : left + side].astype(np.float64)
+        # PyTorch's cubic has TensorFlow's free parameter of -0.75, and its grid goes from -1 to 1.
+        at = torch.arange(self.crop_size, dtype=torch.float64) * (2 * side / (self.crop_size * max(side - 1, 1))) - 1
+        grid = torch.stack(torch.meshgrid(at, at, indexing='xy'), dim=-1)
+        sampled = functional.grid_sample(
+            torch.from_numpy(square).permute(2, 0, 1)[None],
+            grid[None],
+            mode='bicubic',
+            padding_mode='border',
+            align_corners=True,
+        )
+        results['img'] = np.ascontiguousarray(sampled[0].permute(1, 2, 0).float().numpy())
         results['img_shape'] = results['img'].shape
         return results
 
