@@ -102,26 +102,28 @@ def open_yolox(path: Path, classes: Sequence[str]) -> tuple[Callable[[Path], Det
         session = open_session(str(path), library=False, exact=False)
     except Exception as error:  # its classes have no common base below Exception
         raise RebnnError(f'{path}: ONNX Runtime does not accept it ({first_sentence(error)}).') from None
-    inputs, outputs = ([entry.shape for entry in some] for some in (session.get_inputs(), session.get_outputs()))
-    side = inputs[0][-1] if inputs[0] and isinstance(inputs[0][-1], int) else 0
+    ends = session.get_inputs(), session.get_outputs()
+    inputs, outputs = ([entry.shape for entry in end] for end in ends)
+    lasts = [shape[-1] for shape in inputs + outputs if shape and isinstance(shape[-1], int)]
+    side, columns = lasts if len(lasts) == 2 else (0, 0)
     cells = [side // stride for stride in STRIDES]
     points = sum(number**2 for number in cells)
-    if inputs != [[1, 3, side, side]] or len(outputs) != 1 or outputs[0][:2] != [1, points] or outputs[0][-1] < 6:
+    is_real = all(entry.type == 'tensor(float)' for end in ends for entry in end)
+    if inputs != [[1, 3, side, side]] or outputs != [[1, points, columns]] or columns < 6 or not is_real:
         raise RebnnError(
             f'{path} is neither a detector that rebnn export wrote nor the raw output of YOLOX: inputs {inputs}, '
-            f'outputs {outputs}, not [1, 3, S, S] and [1, {points or "points"}, 5 + classes].',
+            f'outputs {outputs}, not [1, 3, S, S] and [1, {points or "points"}, 5 + classes] in float32.',
             '--label-with',
         )
     names = list(classes)
-    if outputs[0][2] == 85:
+    if columns == 85:
         import_scope(Config(dict(default_scope='mmdet')))  # without its notes on what is not installed
         from mmdet.evaluation import get_classes
 
         names = get_classes('coco')
-    if len(names) != outputs[0][2] - 5:
-        raise RebnnError(
-            f'{path} has {outputs[0][2] - 5} classes without names.', '--classes', 'Name all of them, in its order.'
-        )
+    if len(names) != columns - 5:
+        problem = f'{path} has {columns - 5} classes without names.'
+        raise RebnnError(problem, '--classes', 'Name all of them, in its order.')
     corner = np.concatenate([np.stack(np.divmod(np.arange(n * n), n)[::-1], axis=1) for n in cells])
     stride = np.concatenate([np.full((n * n, 1), s) for n, s in zip(cells, STRIDES, strict=True)])
     letterbox = Letterbox(value=(GREY, GREY, GREY), size=(side, side))

@@ -124,12 +124,21 @@ def test_what_cannot_label_is_one_sentence(yolox, photos, tmp_path):
     unknown = helper.make_graph([helper.make_node('Unknown', [], ['y'])], 'g', [], [])
     onnx.save(helper.make_model(unknown, opset_imports=[helper.make_opsetid('', 18)]), tmp_path / 'unknown.onnx')
     other = save(tmp_path / 'other.onnx', np.zeros((50, 5)), points=50)
+    image = helper.make_tensor_value_info('x', TensorProto.FLOAT, [1, 3, SIDE, SIDE])
+    flat = helper.make_tensor_value_info('y', TensorProto.FLOAT, [1, POINTS])
+    nodes = [helper.make_node('Identity', ['rows'], ['y'])]
+    rows = numpy_helper.from_array(np.zeros((1, POINTS), np.float32), 'rows')
+    graph = helper.make_graph(nodes, 'flat', [image], [flat], [rows])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid('', 18)], ir_version=9), tmp_path / 'flat.onnx'
+    )
     decoded = np.zeros((POINTS, 5))
     decoded[:, 2:4] = 120
     decoded = save(tmp_path / 'decoded.onnx', decoded)
     for teacher, classes, words in (
         (other, COLOURS, 'is neither a detector that rebnn export wrote nor the raw output of YOLOX: inputs [[1, 3, '),
         (tmp_path / 'unknown.onnx', COLOURS, 'unknown.onnx: ONNX Runtime does not accept it ('),
+        (tmp_path / 'flat.onnx', COLOURS, 'outputs [[1, 84]], not [1, 3, S, S] and [1, 84, 5 + classes] in float32.'),
         (decoded, COLOURS, 'decoded.onnx is no raw output of YOLOX: sizes are no logarithms, or scores not 0 to 1.'),
         (yolox, ['blue'], f'--classes: {yolox} has 3 classes without names. Name all of them, in its order.'),
         ('zoo:cifar10-resnet20', (), '--label-with: zoo:cifar10-resnet20 finds no boxes: it is a Classifier.'),
