@@ -5,6 +5,7 @@ import sys
 import pytest
 from mmengine import registry
 from mmengine.registry import MODELS as ROOT_MODELS
+from mmengine.registry import OPTIM_WRAPPER_CONSTRUCTORS
 
 from rebnn_mm.registry import BLOCKS, LIBRARY_PARTS, MODELS
 
@@ -25,6 +26,11 @@ def test_leaf_types_are_found_by_bare_name_from_every_scope():
 def test_classes_keep_their_old_names(old, name):
     found = MODELS.get(name)
     assert found.__name__ == name and found is MODELS.get(old)
+
+
+def test_the_constructor_keeps_its_old_name():
+    found = OPTIM_WRAPPER_CONSTRUCTORS.get('ReBNNOptimWrapperConstructor')
+    assert found is OPTIM_WRAPPER_CONSTRUCTORS.get('BinaryOptimWrapperConstructor')
 
 
 def test_child_registry_hangs_under_the_root():

@@ -21,7 +21,7 @@ model = dict(
     teacher_loss=dict(type='DistributionLoss'),
 )
 optim_wrapper = dict(
-    constructor='ReBNNOptimWrapperConstructor',
+    constructor='BinaryOptimWrapperConstructor',
     optimizer=dict(type='AdamW', lr=1e-3, weight_decay=1e-3),
     clip_grad=dict(max_norm=5.0),
     paramwise_cfg=dict(roles=dict(latent_weight=dict(relative=False, decay_mult=1e-5))),

@@ -36,7 +36,7 @@ model = dict(
 )
 train_dataloader = dict(batch_size=64)
 optim_wrapper = dict(
-    constructor='ReBNNOptimWrapperConstructor',
+    constructor='BinaryOptimWrapperConstructor',
     optimizer=dict(type='Adam', lr=1e-3, weight_decay=1e-5),
     paramwise_cfg=dict(roles=dict(latent_weight=dict(relative=False))),  # the recipe moves signs as it is
 )

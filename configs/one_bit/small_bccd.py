@@ -9,7 +9,7 @@ _base_ = [
 # The small 1-bit detector on the blood cells, from scratch.
 custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
 optim_wrapper = dict(
-    constructor='ReBNNOptimWrapperConstructor', paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=4)))
+    constructor='BinaryOptimWrapperConstructor', paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=4)))
 )
 default_hooks = dict(checkpoint=dict(interval=8, max_keep_ckpts=1))
 model = dict(

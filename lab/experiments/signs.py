@@ -1,5 +1,5 @@
 # Latent weights at rates at which signs move, with the resilient gradient in several strengths; from scratch. The rate
-# of a layer follows the mean magnitude of its weights (ReBNNOptimWrapperConstructor), times lr_mult.
+# of a layer follows the mean magnitude of its weights (BinaryOptimWrapperConstructor), times lr_mult.
 _base_ = './_base_/cifar10_cpu.py'
 
 title = 'Signs that move, CIFAR-10'

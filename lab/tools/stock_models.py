@@ -95,7 +95,7 @@ def binary_config(real: Config, size: int) -> Config:
     cfg = copy.deepcopy(real)
     cfg.model.update(type='rebnn_mm.Binarized', real=real.model.type, image_size=(size, size), **LAYERS)
     cfg.custom_hooks = [dict(type='ReBNNHook')]
-    cfg.optim_wrapper.constructor = 'ReBNNOptimWrapperConstructor'
+    cfg.optim_wrapper.constructor = 'BinaryOptimWrapperConstructor'
     return cfg
 
 

@@ -80,8 +80,8 @@ def verdict(projection: FlipProjection, wrapper: Mapping[str, Any], enough: floa
     total, least = projection.percent, projection.least
     option = 'optim_wrapper.paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult={})))'
     # The constructor knows roles.
-    if not str(wrapper.get('constructor', '')).endswith('ReBNNOptimWrapperConstructor'):
-        option = f"optim_wrapper.constructor='ReBNNOptimWrapperConstructor' and {option}"
+    if not str(wrapper.get('constructor', '')).endswith('BinaryOptimWrapperConstructor'):
+        option = f"optim_wrapper.constructor='BinaryOptimWrapperConstructor' and {option}"
     if not total:
         return (
             f'no sign flipped in {least.steps} steps, which cannot suffice: look whether the task reaches the binary '

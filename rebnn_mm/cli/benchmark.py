@@ -58,7 +58,12 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--warm-up', type=float, default=2, metavar='SECONDS', help='default: %(default)s')
     parser.add_argument('--threads', type=positive, default=1, help='more than one: not bound to a processor')
     parser.add_argument(
-        '--isa', nargs='+', choices=instruction_sets(), default=[], help='kernels of the packed files; default: best'
+        '--isa',
+        nargs='+',
+        choices=instruction_sets(),
+        metavar='ISA',
+        default=[],
+        help='kernels of the packed files, such as portable; default: the first that this processor has',
     )
     parser.add_argument('--no-int8', action='store_true', help='without the files in int8, which take time and memory')
     parser.add_argument('--where', action='store_true', help='say where the time goes, by operator and by node')

@@ -45,20 +45,22 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def unfit_predictions(predictions: Any, dataset: Any) -> str | None:
-    """Say what shows that predictions do not belong to a detector for this data set; ``None`` if nothing does."""
+def check_predictions(path: Path, predictions: Any, dataset: Any) -> None:
+    """Refuse predictions of a file that show that they do not belong to a detector for this data set."""
+    fix = 'Use the config and --cfg-options that rebnn test ran with.'
     number = len(predictions) if isinstance(predictions, list) else 0
     if number != len(dataset) or not all(isinstance(one, dict) and 'pred_instances' in one for one in predictions):
-        return f'holds {number} predictions, the test set {len(dataset)} images of a detector'
+        raise RebnnError(
+            f'{path} holds {number} predictions, the test set {len(dataset)} images of a detector', fix=fix
+        )
     classes = dataset.metainfo['classes']
     for index, one in enumerate(predictions):
         found, wanted = one.get('img_path'), dataset.get_data_info(index).get('img_path')
         # the folder may be another one by now
         if found and wanted and Path(found).name != Path(wanted).name:
-            return f'has {found} in the place where the test set has {wanted}'
+            raise RebnnError(f'{path} has {found} in the place where the test set has {wanted}', fix=fix)
         if any(label >= len(classes) for label in one['pred_instances']['labels'].tolist()):
-            return f'has labels beyond the {len(classes)} classes of the test set'
-    return None
+            raise RebnnError(f'{path} has labels beyond the {len(classes)} classes of the test set', fix=fix)
 
 
 def count(dataset: object, predictions: list[dict], score_thr: float, iou_thr: float) -> np.ndarray:
@@ -121,9 +123,7 @@ def main() -> None:
         raise RebnnError(
             f'{args.predictions} holds no predictions ({error})', fix='Write them with rebnn test --out FILE.pkl.'
         ) from error
-    problem = unfit_predictions(predictions, dataset)
-    if problem is not None:
-        raise RebnnError(f'{args.predictions} {problem}. Use the config and --cfg-options that rebnn test ran with.')
+    check_predictions(args.predictions, predictions, dataset)
 
     matrix = count(dataset, predictions, args.score_thr, args.iou_thr)
     classes = tuple(dataset.metainfo['classes'])

@@ -19,7 +19,7 @@ from .photo_places import (
     Photo,
     Places,
     by_folder,
-    find_box_fault,
+    find_box_faults,
     find_split,
     refuse_wrong,
     split_of_folder,
@@ -253,8 +253,7 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
                 else:
                     crowd = bool(entry.get('iscrowd'))
                     left, top, width, height = (float(side) for side in entry['bbox'])
-                    problem = find_box_fault(f'annotation {entry.get("id")}', left, top, width, height)
-                    wrong += [problem] if problem else []
+                    wrong += find_box_faults(f'annotation {entry.get("id")}', left, top, width, height)
                     area = float(entry.get('area') or 0)
                     box = Box(names[entry['category_id']], left, top, width, height, crowd, area)
                     boxes[entry['image_id']].append(box)
@@ -294,8 +293,7 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
                     float(item.findtext(f'bndbox/{side}') or 'nan') for side in ('xmin', 'ymin', 'xmax', 'ymax')
                 )
                 name = (item.findtext('name') or '').strip()
-                problem = find_box_fault(f'{path}: {name!r}', left, top, right - left, bottom - top)
-                wrong += [problem] if problem else []
+                wrong += find_box_faults(f'{path}: {name!r}', left, top, right - left, bottom - top)
                 boxes.append(Box(name, left, top, right - left, bottom - top))
         except (ElementTree.ParseError, ValueError) as error:
             wrong.append(f'{path} is not a VOC XML file ({error})')

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import RebnnError
-from .photo_places import IMAGES, Box, Photo, Places, by_folder, find_box_fault, find_split, is_number, refuse_wrong
+from .photo_places import IMAGES, Box, Photo, Places, by_folder, find_box_faults, find_split, is_number, refuse_wrong
 
 COLUMNS = {
     'file': ('filename', 'file', 'filepath', 'image', 'imagepath', 'imagename', 'imagefile', 'path', 'img', 'imageid'),
@@ -173,9 +173,9 @@ def _box(
         return None
     left, top, right, bottom = map(float, texts)
     width, height = (right - left, bottom - top) if corners else (right, bottom)
-    problem = find_box_fault(at, left, top, width, height)
-    if problem is not None:
-        wrong.append(problem)
+    faults = find_box_faults(at, left, top, width, height)
+    if faults:
+        wrong += faults
         return None
     if size is not None:
         left, top, width, height = (

@@ -54,11 +54,11 @@ def is_number(text: str) -> bool:
     return True
 
 
-def find_box_fault(what: str, left: float, top: float, width: float, height: float) -> str | None:
-    """Say what is wrong with the numbers of a box; None if nothing is."""
+def find_box_faults(what: str, left: float, top: float, width: float, height: float) -> list[str]:
+    """List what is wrong with the numbers of a box."""
     if not all(map(math.isfinite, (left, top, width, height))):
-        return f'{what} is not a box of four numbers'
-    return f'{what} ends before it begins: its corners are swapped' if min(width, height) < 0 else None
+        return [f'{what} is not a box of four numbers']
+    return [f'{what} ends before it begins: its corners are swapped'] if min(width, height) < 0 else []
 
 
 class Places:

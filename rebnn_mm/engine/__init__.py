@@ -12,7 +12,7 @@ from .iter_seed_hook import IterSeedHook
 from .latent_penalty_hooks import DampeningHook, UnitMagnitudeHook
 from .loss_check_hook import LossCheckHook
 from .method_driver import MethodDriver
-from .optim_constructor import ReBNNOptimWrapperConstructor
+from .optim_constructor import BinaryOptimWrapperConstructor
 from .progress_hook import ProgressHook
 from .rebnn_hook import ReBNNHook
 from .resilient_gradient import ResilientGradient
@@ -25,6 +25,7 @@ __all__ = [
     'Bfloat16OptimWrapper',
     'BiDetLossHook',
     'BinaryHook',
+    'BinaryOptimWrapperConstructor',
     'BinaryWeightRecorderHook',
     'CompileHook',
     'DampeningHook',
@@ -36,7 +37,6 @@ __all__ = [
     'MethodDriver',
     'ProgressHook',
     'ReBNNHook',
-    'ReBNNOptimWrapperConstructor',
     'ResilientGradient',
     'SavePretrainedHook',
     'TransitionRateHook',

@@ -29,7 +29,7 @@ class BertAdam(Optimizer):
     Args:
         betas: :math:`\beta_1, \beta_2`.
         weight_decay: :math:`\lambda`. BERT has none on biases and norms: ``paramwise_cfg=dict(bias_decay_mult=0.0)``
-            with ``ReBNNOptimWrapperConstructor``.
+            with ``BinaryOptimWrapperConstructor``.
         clip_norm: :math:`c`, largest norm of one tensor's gradient; None for no clipping.
 
     Raises:

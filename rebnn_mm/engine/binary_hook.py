@@ -134,7 +134,7 @@ class BinaryHook(Hook):
         harm = 'parameters have no roles'
         if decayed:
             harm = f'{decayed} scaling factors, shifts and norms get weight decay'
-        self.warn(f"{harm}. Set optim_wrapper=dict(constructor='ReBNNOptimWrapperConstructor', ...) in the config.")
+        self.warn(f"{harm}. Set optim_wrapper=dict(constructor='BinaryOptimWrapperConstructor', ...) in the config.")
 
     def _warn_of_frozen_parts(self, model: nn.Module) -> None:
         """Name what a config of a full-precision network keeps from learning, and a binary one needs."""
@@ -174,7 +174,7 @@ class BinaryHook(Hook):
         if 0 < way < SGD_WAY:
             self.warn(
                 f'SGD at this rate will leave most signs where they start in {steps:,} steps (rebnn flips measures '
-                "it). Set optim_wrapper=dict(constructor='ReBNNOptimWrapperConstructor', "
+                "it). Set optim_wrapper=dict(constructor='BinaryOptimWrapperConstructor', "
                 "optimizer=dict(_delete_=True, type='Adam', lr=5e-4)), or raise the rate of latent weights "
                 f'{math.ceil(SGD_WAY / way)} times: paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=...))).'
             )

@@ -10,7 +10,6 @@ from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from ..errors import RebnnError
-from ..functional import channel_dims
 from ..layers import BinaryLayer
 from ..quantizers import SignWeight
 
@@ -90,9 +89,8 @@ def negative_weights(layer: BinaryLayer) -> Tensor:
 
     That is where the integers of :meth:`rebnn_mm.quantizers.WeightQuantizer.codes` are below 0; for most methods where
     the latent weight is, for ReCU, IR-Net and BiBERT where the centred one is, for RBNN where the rotated one is, for
-    SiMaN where the magnitude is below its channel's median, for BiPer where the sine is negative. A quantizer of
-    one bit without codes (AdaBin) has two values per channel that need not lie on both sides of 0: there it is the
-    lower of the two.
+    SiMaN where the magnitude is below its channel's median, for BiPer where the sine is negative. Of two other values
+    (AdaBin), which need not lie on both sides of 0, it is the lower one.
     """
     quantizer, weight = layer.weight_quantizer, layer.weight.detach()
     assert quantizer is not None
@@ -101,14 +99,13 @@ def negative_weights(layer: BinaryLayer) -> Tensor:
         return quantizer.latent(weight) < 0
     if quantizer.values.has_codes:
         return quantizer.codes(weight)[0] < 0
+    if quantizer.values.kind == 'two':
+        return quantizer.two_values(weight)[0] < 0
     # In evaluation a method draws no noise.
     training = quantizer.training
     values = quantizer.eval()(weight)
     quantizer.train(training)
-    if quantizer.bits > 1:
-        return values < 0
-    dims = channel_dims(values)
-    return values < (values.amax(dim=dims, keepdim=True) + values.amin(dim=dims, keepdim=True)) / 2
+    return values < 0
 
 
 def _negative_byte(layer: BinaryLayer) -> Tensor:

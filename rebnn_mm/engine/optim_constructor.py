@@ -75,8 +75,8 @@ RELATIVE, APPLIED = 'relative', 'relative_applied'
 """Keys of a parameter group: whether its rate is to follow the magnitude of its weights, and the factor it got."""
 
 
-@OPTIM_WRAPPER_CONSTRUCTORS.register_module()
-class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
+@OPTIM_WRAPPER_CONSTRUCTORS.register_module(name=['BinaryOptimWrapperConstructor', 'ReBNNOptimWrapperConstructor'])
+class BinaryOptimWrapperConstructor(DefaultOptimWrapperConstructor):
     r"""Groups parameters by role and keeps weight decay off scaling factors, shifts, slopes and norms.
 
     One group per role (:func:`parameter_roles`) and set of options, one log line per group. Everything that mmengine's
@@ -119,7 +119,7 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
         for option in paramwise_cfg:
             if option not in OPTIONS:
                 raise RebnnError(
-                    f'ReBNNOptimWrapperConstructor: paramwise_cfg has no option {option!r}. '
+                    f'BinaryOptimWrapperConstructor: paramwise_cfg has no option {option!r}. '
                     f'{_nearest(option, OPTIONS)} '
                     'Options of the constructor that a config had before, as for rates by layer, do nothing here: '
                     'begin with paramwise_cfg=dict(_delete_=True, ...).'
@@ -273,7 +273,7 @@ def _optimizer_class(kind: Any) -> Any:
 
 
 def _check_roles(roles: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    where = 'ReBNNOptimWrapperConstructor: paramwise_cfg.roles'
+    where = 'BinaryOptimWrapperConstructor: paramwise_cfg.roles'
     if not isinstance(roles, Mapping) or not all(isinstance(options, Mapping) for options in roles.values()):
         raise RebnnError(
             f'{where}={roles!r}; it is to be a dict of dicts, such as roles=dict(latent_weight=dict(lr_mult=4)).'

@@ -13,7 +13,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
 from ..errors import RebnnError
-from ..functional import channel_dims, channel_mean_abs, flip_share, limit_gamma, zero_outside_one_
+from ..functional import channel_dims, channel_mean_abs, limit_gamma, zero_outside_one_
 from ..functional.resilient import add_reconstruction_, flips_since, join_channels, measure_channels
 from ..layers import BinaryLayer
 from ..methods import ReBNNWeight
@@ -106,8 +106,8 @@ class ResilientLayer:
     def close_window(self) -> None:
         """Renew gamma from the flips since the window began, and begin a new one."""
         if self._window_start is not None and self.max_gradient is not None:
-            share = flip_share(self._window_start ^ (self.latent < 0))
-            self.gamma.copy_(_learn_gamma([self], self.max_gradient, share))
+            flips = (self._window_start ^ (self.latent < 0)).flatten(1).sum(dim=1, dtype=torch.int32)
+            self.gamma.copy_(self.quantizer.learn_gamma(self.max_gradient, flips / self.fan_in))
         self._window_start, self._window_steps = None, 0
 
     def state_dict(self) -> dict[str, Any]:
@@ -480,17 +480,8 @@ def _count_and_learn(layers: Sequence[ResilientLayer]) -> None:
     torch._foreach_add_(into, [*flips.split(sizes), *sequential.split(sizes)])
     if layers[0].learns and layers[0].quantizer.flip_window == 1:
         max_gradient, fan_in = _of_channels(layers, 'max_gradient', 'fan_in')
-        gamma = _learn_gamma(layers, max_gradient, flips / fan_in)
+        gamma = layers[0].quantizer.learn_gamma(max_gradient, flips / fan_in)
         torch._foreach_copy_([layer.gamma for layer in layers], gamma.split(sizes))
     elif layers[0].learns:
         for layer in layers:
             layer.count_in_window()
-
-
-def _learn_gamma(layers: Sequence[ResilientLayer], max_gradient: Tensor, share_of_flips: Tensor) -> Tensor:
-    """Gamma of the channels of layers that learn it alike."""
-    quantizer = layers[0].quantizer
-    gamma = max_gradient.to(quantizer.gamma.dtype)
-    if quantizer.gamma_mode == 'adaptive':
-        gamma = gamma * share_of_flips
-    return gamma.clamp(*quantizer.gamma_bounds) if quantizer.gamma_bounds else gamma

@@ -35,7 +35,7 @@ class TransitionRateHook(StepHook):
     ``transition_rate`` (:math:`K^t`) and ``transition_factor`` (:math:`u^t`) go into the log. A resumed run goes on as
     it stood. Cost: two passes over the signs per step. The paper keeps scaling factors of weights fixed; here signs do
     not depend on them, so they are trained as the method says. In a config, with
-    ``optim_wrapper.constructor='ReBNNOptimWrapperConstructor'``:
+    ``optim_wrapper.constructor='BinaryOptimWrapperConstructor'``:
     ``custom_hooks=[..., dict(type='TransitionRateHook', target=1e-3)]``, after the method's own hook.
 
     Args:
@@ -74,8 +74,8 @@ class TransitionRateHook(StepHook):
             if any(ours):
                 if not all(ours):
                     raise RebnnError(
-                        'TransitionRateHook: a group of the optimizer holds latent weights and other parameters, '
-                        "whose rate is not to change. Set constructor='ReBNNOptimWrapperConstructor' in optim_wrapper."
+                        'TransitionRateHook: a group of the optimizer holds latent weights and other parameters '
+                        "whose rate has to stay. Set constructor='BinaryOptimWrapperConstructor' in optim_wrapper."
                     )
                 group.setdefault('initial_lr', group['lr'])
                 groups.append(group)

@@ -54,13 +54,9 @@ def pack(model: nn.Module) -> PackedModel:
         >>> [type(layer).__name__ for layer in packed.model]
         ['ReBNNConv2d', 'PackedConv2d', 'ChannelAffine']
     """
-    problems = [
-        *(_unpackable(name, layer) for name, layer in model.named_modules() if isinstance(layer, BinaryLayer)),
-        *(_unpackable_attention(name, module) for name, module in model.named_modules()),
-    ]
-    problem = next(filter(None, problems), None)
-    if problem:
-        raise RebnnError(problem)
+    for check in (_check_values, _check_attention):
+        for name, module in model.named_modules():
+            check(name, module)
     copy = deepcopy(model).cpu().float().eval().requires_grad_(False)
     packed, real = [], {}
     if isinstance(copy, BinaryLayer | _BatchNorm):
@@ -113,31 +109,29 @@ def _is_plain_norm(module: nn.Module) -> bool:
     return isinstance(module, _BatchNorm) and module.running_mean is not None and type(module).forward in plain
 
 
-def _unpackable(name: str, layer: BinaryLayer) -> str | None:
-    """One sentence on a layer that is quantized in a way that bits cannot hold; None if there is no such problem."""
-    if two_values_of(layer) is not None:
-        return None
+def _check_values(name: str, layer: nn.Module) -> None:
+    """Refuse a binary layer that is quantized in a way that bits cannot hold."""
+    if not isinstance(layer, BinaryLayer) or two_values_of(layer) is not None:
+        return
     for quantizer, what in ((layer.weight_quantizer, 'weights'), (layer.activation_quantizer, 'inputs')):
         if quantizer is None or quantizer.values.kind == 'signs':
             continue
         values = (
             f'of {quantizer.bits} bits' if quantizer.bits != 1 else 'whose two values are not known to the exporter'
         )
-        return (
+        raise RebnnError(
             f'{type(layer).__name__} {name!r} has {what} {values} ({type(quantizer).__name__}), which the packed '
             'format does not hold. Export a model whose binary layers are 1-bit, such as ReBNN or ReActNet.'
         )
-    return None
 
 
-def _unpackable_attention(name: str, module: nn.Module) -> str | None:
-    known = type(module) in (BinaryAttention, RealAttention)
-    if known or not isinstance(module, EncoderAttention):
-        return None
-    return (
-        f'{type(module).__name__} {name!r} is an attention that the packed format does not hold. Export a model with '
-        "attention=dict(type='BinaryAttention') (ReBNN, BiBERT), or with full-precision attention (attention=None)."
-    )
+def _check_attention(name: str, module: nn.Module) -> None:
+    if isinstance(module, EncoderAttention) and type(module) not in (BinaryAttention, RealAttention):
+        raise RebnnError(
+            f'{type(module).__name__} {name!r} is an attention that the packed format does not hold. Export a model '
+            "with attention=dict(type='BinaryAttention') (ReBNN, BiBERT), or with full-precision attention "
+            '(attention=None).'
+        )
 
 
 def _stays_real(layer: BinaryLayer) -> str:

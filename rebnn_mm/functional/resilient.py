@@ -1,4 +1,4 @@
-"""The resilient gradient: the weighted reconstruction loss, and the learning rule of its weight gamma."""
+"""The resilient gradient: the weighted reconstruction loss, and the limit of its weight gamma."""
 
 import math
 from collections.abc import Sequence
@@ -165,23 +165,6 @@ def count_by_kernel(
     flips, sequential = (latent.new_empty(len(latent), dtype=torch.int32) for _ in range(2))
     native.over_channels('rebnn_count_flips', latent, negative, changed_before, changed, flips, sequential)
     return changed, flips, sequential
-
-
-def flip_share(changed: Tensor) -> Tensor:
-    r"""Share of the weights of each channel whose sign changed.
-
-    .. math::
-        \frac{1}{M} \| b_i^t \circ b_i^{t+1} - 1 \|_0
-
-    Shapes: bool, True where the sign differs, (C_out, ...), to float32, (C_out,).
-
-    Source: the ReBNN paper, first factor of Eq. 14.
-
-    Example:
-        >>> flip_share(torch.tensor([[True, False], [False, False]]))
-        tensor([0.5000, 0.0000])
-    """
-    return changed.flatten(1).sum(dim=1, dtype=torch.int32).float() / changed[0].numel()
 
 
 def limit_gamma(gamma: Tensor, task: Tensor, distance: Tensor, share: float | None) -> Tensor:

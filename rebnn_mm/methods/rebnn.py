@@ -168,6 +168,28 @@ class ReBNNWeight(LearnedScaleWeight):
     def init_from_weight(self, weight: Tensor) -> None:
         self.alpha.copy_(channel_mean_abs(weight).clamp(min=ALPHA_MIN))
 
+    def learn_gamma(self, largest: Tensor, share: Tensor) -> Tensor:
+        r"""Gamma of channels by the rule, which of the paper's has two factors.
+
+        .. math::
+            \gamma_i = \frac{1}{M} \| b_i^t \circ b_i^{t+1} - 1 \|_0 \cdot \max_j |G_{ij}|
+
+        Args:
+            largest: largest magnitude of the gradient of each channel, :math:`\max_j |G_{ij}|`.
+            share: share of its weights whose sign has changed, the first factor; ``'max'`` leaves it out.
+
+        Source: the ReBNN paper, Eq. 14.
+
+        Example:
+            >>> quantizer = ReBNNWeight((2, 4), gamma_bounds=(0.1, 1.0))
+            >>> quantizer.learn_gamma(torch.tensor([0.5, 0.5]), torch.tensor([0.5, 0.0]))
+            tensor([0.2500, 0.1000])
+        """
+        gamma = largest.to(self.gamma.dtype)
+        if self.gamma_mode == 'adaptive':
+            gamma = gamma * share
+        return gamma.clamp(*self.gamma_bounds) if self.gamma_bounds else gamma
+
     def missing_hook_message(self) -> str:
         return (
             'ReBNN layers are being trained without the resilient gradient: gamma and the reconstruction term are not '

@@ -64,12 +64,16 @@ def check_encoders(
             hub = HUB_MODELS.get(osp.basename(name.rstrip('/')))
             get = f'Get it (hf download {hub} --local-dir {name}) or link your copy' if hub else 'Put one'
             raise RebnnError(lost, fix=f'{get} there, or point to one: --cfg-options {options}.')
-        reason = _hub_problem(name)
-        if reason:
+        try:
+            from transformers.utils.hub import cached_file
+
+            cached_file(name, 'config.json')
+        except (ImportError, OSError) as error:
+            reason = first_sentence(error) if isinstance(error, OSError) else 'transformers is not installed'
             raise RebnnError(
                 f'{lost}: no such directory, and the hub does not give it ({reason}).',
                 fix=f'Give a local directory: --cfg-options {options}.',
-            )
+            ) from error
 
 
 def glue_run(work_dir: str) -> tuple[str, str, str] | None:
@@ -91,15 +95,3 @@ def _how_to_train(run: str, configs: str) -> str:
     found = sorted(Path(configs).rglob(f'{run}.py'))
     config = str(found[0]) if found else f'its config {run}.py'
     return f'Train it first: python tools/train.py {config}'
-
-
-def _hub_problem(name: str) -> str | None:
-    try:
-        from transformers.utils.hub import cached_file
-    except ImportError:
-        return 'transformers is not installed'
-    try:
-        cached_file(name, 'config.json')
-    except OSError as error:
-        return first_sentence(error)
-    return None

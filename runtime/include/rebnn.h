@@ -83,9 +83,8 @@ typedef struct {
 
 REBNN_API uint32_t rebnn_abi_version(void);
 
-/* The kernels in use: "avx512", "avx512bw" (without VPOPCNTDQ), "avx2", "ssse3", "neon", "neon_a55" (for the Cortex-A53
- * and A55) or "portable". The environment variable REBNN_ISA chooses others, for tests; NULL if it names some that are unknown or
- * that this processor lacks (rebnn_last_error says so). */
+/* The kernels in use, one of rebnn_isas(). The environment variable REBNN_ISA chooses others, for tests; NULL if it names
+ * some that are unknown or that this processor lacks (rebnn_last_error says so). */
 REBNN_API const char* rebnn_isa(void);
 
 /* All that this build has, the fastest first, with ", " in between, whether or not this processor has them. */

@@ -5,7 +5,7 @@ import pytest
 from rebnn_mm.analysis.flip_projection import FlipProjection, LayerFlips, verdict
 from rebnn_mm.analysis.rate_schedule import RateSchedule
 
-WRAPPER = dict(constructor='ReBNNOptimWrapperConstructor')
+WRAPPER = dict(constructor='BinaryOptimWrapperConstructor')
 HALF = RateSchedule(steps=1000, highest=1.0, mean=0.5)
 
 
@@ -42,7 +42,7 @@ def test_too_few_say_how_many_times_the_rate():
 def test_the_rate_needed_goes_on_from_the_one_there_is():
     said = verdict(projection(10), dict(paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=3)))))
     assert 'about 10 times' in said and 'lr_mult=30)' in said
-    assert "optim_wrapper.constructor='ReBNNOptimWrapperConstructor' and optim_wrapper.paramwise_cfg" in said
+    assert "optim_wrapper.constructor='BinaryOptimWrapperConstructor' and optim_wrapper.paramwise_cfg" in said
 
 
 def test_enough_is_no_complaint():

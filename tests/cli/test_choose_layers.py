@@ -24,7 +24,7 @@ def trained(classifier):
             val_cfg=dict(),
             train_cfg=dict(by_epoch=True, max_epochs=9),
             optim_wrapper=dict(
-                constructor='ReBNNOptimWrapperConstructor', optimizer=dict(type='SGD', lr=0.1), type='OptimWrapper'
+                constructor='BinaryOptimWrapperConstructor', optimizer=dict(type='SGD', lr=0.1), type='OptimWrapper'
             ),
             custom_hooks=[dict(type='ReBNNHook')],
         )

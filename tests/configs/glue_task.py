@@ -71,7 +71,7 @@ def train(model, hooks, work_dir, steps, lr=5e-4, seed=0):
         ),
         train_cfg=dict(by_epoch=False, max_iters=steps),
         optim_wrapper=dict(
-            constructor='ReBNNOptimWrapperConstructor',
+            constructor='BinaryOptimWrapperConstructor',
             optimizer=dict(type='BertAdam', lr=lr, weight_decay=0.01, clip_norm=1.0),
         ),
         param_scheduler=dict(type='WarmupLinearLR', warmup=0.1, by_epoch=False),

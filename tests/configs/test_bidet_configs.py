@@ -181,7 +181,7 @@ def test_schedule_of_bidet(name, load_config):
     cfg = load_config(name)
     assert cfg.train_dataloader.batch_size == 32
     assert cfg.optim_wrapper.optimizer.to_dict() == dict(type='Adam', lr=1e-3)
-    assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
+    assert cfg.optim_wrapper.constructor == 'BinaryOptimWrapperConstructor'
     assert [hook.to_dict() for hook in cfg.custom_hooks] == [{'type': 'BinaryHook'}, {'type': 'BiDetLossHook'}]
     assert cfg.custom_imports.imports == ['rebnn_mm']
     (steps,) = (schedule for schedule in cfg.param_scheduler if schedule.type == 'MultiStepLR')

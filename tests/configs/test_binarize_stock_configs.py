@@ -26,7 +26,7 @@ BINARIZED = """
 _base_ = '{base}'
 custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
 custom_hooks = [dict(type='ReBNNHook')]
-optim_wrapper = dict(constructor='ReBNNOptimWrapperConstructor')
+optim_wrapper = dict(constructor='BinaryOptimWrapperConstructor')
 model = dict(
     type='rebnn_mm.Binarized',
     real=_base_.model.type,

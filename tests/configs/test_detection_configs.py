@@ -100,7 +100,7 @@ def test_method_is_switched_on(name, load_config):
     cfg = load_config(name)
     assert cfg.custom_imports.imports == ['rebnn_mm']
     assert [hook.type for hook in cfg.custom_hooks] == ['ReBNNHook']
-    assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
+    assert cfg.optim_wrapper.constructor == 'BinaryOptimWrapperConstructor'
     model = build_without_memory(cfg)
     quantizers = [m.weight_quantizer for m in convolutions(model).values() if isinstance(m, BinaryConv2d)]
     assert {q.gamma_mode for q in quantizers} == {'adaptive'}

@@ -125,7 +125,7 @@ def test_recipe(name, load_config):
     row, cfg = ROWS[name], load_config(name)
     assert [hook.type for hook in cfg.custom_hooks] == [row.hook]
     assert cfg.custom_imports.imports == ['rebnn_mm']
-    assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
+    assert cfg.optim_wrapper.constructor == 'BinaryOptimWrapperConstructor'
     optimizer = {key: value for key, value in cfg.optim_wrapper.optimizer.items() if key != '_scope_'}
     if row.optimizer == 'SGD':
         assert optimizer == dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=1e-4)

@@ -57,7 +57,7 @@ def test_rows_differ_in_layer_block_and_hook(name, load_config):
     cfg = load_config(name)
     assert [h.type for h in cfg.custom_hooks] == [hook]
     assert cfg.custom_imports.imports == ['rebnn_mm']
-    assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
+    assert cfg.optim_wrapper.constructor == 'BinaryOptimWrapperConstructor'
     model = build_without_memory(cfg)
     convs = convolutions(model)
     real = {n for n, m in convs.items() if type(m) is nn.Conv2d}

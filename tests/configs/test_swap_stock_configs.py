@@ -11,7 +11,7 @@ from mmengine.registry import DefaultScope
 from mmengine.runner import Runner
 from torch import nn
 
-from rebnn_mm.engine import ReBNNOptimWrapperConstructor, ResilientGradient
+from rebnn_mm.engine import BinaryOptimWrapperConstructor, ResilientGradient
 from rebnn_mm.engine.optim_constructor import apply_relative_rates
 from rebnn_mm.layers import calibrate_shifts
 
@@ -29,7 +29,7 @@ HEADER = """
 _base_ = '{base}'
 custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
 custom_hooks = [dict(type='ReBNNHook')]
-optim_wrapper = dict(constructor='ReBNNOptimWrapperConstructor')
+optim_wrapper = dict(constructor='BinaryOptimWrapperConstructor')
 binary = {binary}
 model = dict({places})
 """
@@ -232,7 +232,7 @@ def flips_of_stock_network(name, optimizer, steps, **conv):
             return torch.randn(8, 3, 32, 32, generator=generator)
 
         calibrate_shifts(model, lambda: model(images()))
-        wrapper = ReBNNOptimWrapperConstructor(dict(optimizer=optimizer))(model)
+        wrapper = BinaryOptimWrapperConstructor(dict(optimizer=optimizer))(model)
         apply_relative_rates(wrapper.optimizer)
         resilient = ResilientGradient(model).attach(wrapper.optimizer)
         for _ in range(steps):

@@ -52,7 +52,7 @@ def runner_config(work_dir, epochs=2, hook='ReBNNHook', constructor=True, optim_
     """Arguments of a Runner that trains :class:`SmallClassifier` for some epochs of four iterations."""
     optim_wrapper = optim_wrapper or {'optimizer': {'type': 'SGD', 'lr': 0.05, 'momentum': 0.9, 'weight_decay': 1e-4}}
     if constructor:
-        optim_wrapper = {'constructor': 'ReBNNOptimWrapperConstructor', **optim_wrapper}
+        optim_wrapper = {'constructor': 'BinaryOptimWrapperConstructor', **optim_wrapper}
     return {
         'work_dir': str(work_dir),
         'train_dataloader': {

@@ -121,7 +121,7 @@ def test_biases_and_norms_get_no_decay_through_the_constructor():
     wrapper = build_optim_wrapper(
         model,
         dict(
-            constructor='ReBNNOptimWrapperConstructor',
+            constructor='BinaryOptimWrapperConstructor',
             optimizer=dict(type='BertAdam', lr=1e-4, weight_decay=0.01),
             paramwise_cfg=dict(bias_decay_mult=0.0),
         ),

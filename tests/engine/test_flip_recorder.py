@@ -76,8 +76,8 @@ def test_sign_is_that_of_the_weight_the_layer_computes_with(name):
     layer = layer_with(name)
     negative = negative_weights(layer)
     computed = layer.eval().weight_quantizer(layer.weight).detach()
-    if layer.weight_quantizer.bits == 1 and not layer.weight_quantizer.values.has_codes:
-        computed = computed - layer.weight.detach().mean(dim=(1, 2, 3), keepdim=True)
+    if layer.weight_quantizer.values.kind == 'two':
+        computed = computed - (computed.amax((1, 2, 3), keepdim=True) + computed.amin((1, 2, 3), keepdim=True)) / 2
     assert torch.equal(negative, computed < 0)
     assert 0 < int(negative.sum()) < negative.numel()
 

@@ -6,7 +6,7 @@ from mmengine.optim import CosineAnnealingLR, LinearLR, MultiStepLR, PolyLR
 from mmengine.optim.scheduler import CosineRestartLR
 from torch import nn
 
-from rebnn_mm.engine import ReBNNOptimWrapperConstructor
+from rebnn_mm.engine import BinaryOptimWrapperConstructor
 from rebnn_mm.engine.optim_constructor import apply_relative_rates
 from rebnn_mm.layers import RPReLU
 from rebnn_mm.methods import BNNLinear, ReBNNConv2d
@@ -26,7 +26,7 @@ class Net(nn.Module):
 
 def groups(paramwise=None, optimizer=None, model=None):
     optimizer = optimizer or {'type': 'SGD', 'lr': 0.1, 'weight_decay': 0.01}
-    wrapper = ReBNNOptimWrapperConstructor({'optimizer': optimizer}, paramwise)(model or Net())
+    wrapper = BinaryOptimWrapperConstructor({'optimizer': optimizer}, paramwise)(model or Net())
     return wrapper.optimizer.param_groups
 
 
@@ -143,9 +143,9 @@ def two_layers():
 
 def test_an_optimizer_that_is_not_there_is_named():
     with pytest.raises(ValueError, match="^no optimizer 'AdmaW' is registered. Did you mean 'AdamW'"):
-        ReBNNOptimWrapperConstructor(dict(optimizer=dict(type='AdmaW', lr=1e-3)))
+        BinaryOptimWrapperConstructor(dict(optimizer=dict(type='AdmaW', lr=1e-3)))
     with pytest.raises(ValueError, match=r'lr_mult multiplies optimizer.lr, which is not given'):
-        ReBNNOptimWrapperConstructor(dict(optimizer=dict(type='Adam')), dict(roles=dict(norm=dict(lr_mult=2))))
+        BinaryOptimWrapperConstructor(dict(optimizer=dict(type='Adam')), dict(roles=dict(norm=dict(lr_mult=2))))
 
 
 def test_rates_follow_with_a_scheduler_that_remembers_none():
@@ -167,7 +167,7 @@ def test_rates_follow_with_a_scheduler_that_remembers_none():
     [(CosineAnnealingLR, dict(T_max=8)), (CosineRestartLR, dict(periods=[8, 8], restart_weights=[1, 1]))],
 )
 def test_a_cosine_falls_to_one_share_of_every_rate(kind, length):
-    wrapper = ReBNNOptimWrapperConstructor({'optimizer': {'type': 'AdamW', 'lr': 0.004}})(two_layers())
+    wrapper = BinaryOptimWrapperConstructor({'optimizer': {'type': 'AdamW', 'lr': 0.004}})(two_layers())
     scheduler = kind(wrapper, eta_min=2e-4, by_epoch=False, **length)
     rates = apply_relative_rates(wrapper.optimizer, [scheduler])
     wide = torch.tensor([group['lr'] for group in wrapper.optimizer.param_groups])
@@ -182,7 +182,7 @@ def test_a_cosine_falls_to_one_share_of_every_rate(kind, length):
 @pytest.mark.parametrize('lr_mult', [1, 4])
 def test_a_polynomial_falls_to_one_share_of_every_rate(lr_mult):
     roles = dict(roles=dict(norm=dict(lr_mult=lr_mult), rest=dict(lr_mult=lr_mult)))
-    wrapper = ReBNNOptimWrapperConstructor({'optimizer': {'type': 'AdamW', 'lr': 0.004}}, roles)(two_layers())
+    wrapper = BinaryOptimWrapperConstructor({'optimizer': {'type': 'AdamW', 'lr': 0.004}}, roles)(two_layers())
     scheduler = PolyLR(wrapper, eta_min=1e-3, power=2, by_epoch=False, end=8)
     apply_relative_rates(wrapper.optimizer, [scheduler])
     wide = torch.tensor([group['lr'] for group in wrapper.optimizer.param_groups])
@@ -196,7 +196,7 @@ def test_a_polynomial_falls_to_one_share_of_every_rate(lr_mult):
 
 
 def test_rates_follow_the_magnitude_of_each_layer_once():
-    wrapper = ReBNNOptimWrapperConstructor({'optimizer': {'type': 'SGD', 'lr': 0.1}})(two_layers())
+    wrapper = BinaryOptimWrapperConstructor({'optimizer': {'type': 'SGD', 'lr': 0.1}})(two_layers())
     scheduler = MultiStepLR(wrapper, milestones=[2], gamma=0.1, by_epoch=False)
     assert apply_relative_rates(wrapper.optimizer, [scheduler]) == pytest.approx((0.2, 2.0))
     assert apply_relative_rates(wrapper.optimizer, [scheduler]) is None
@@ -218,7 +218,7 @@ def test_rates_follow_the_magnitude_of_each_layer_once():
     ],
 )
 def test_in_a_long_training_adam_does_not_carry_weights_away(optimizer, rates):
-    wrapper = ReBNNOptimWrapperConstructor({'optimizer': optimizer})(two_layers())
+    wrapper = BinaryOptimWrapperConstructor({'optimizer': optimizer})(two_layers())
     scheduler = LinearLR(wrapper, start_factor=0.1, by_epoch=False, end=10)
     assert apply_relative_rates(wrapper.optimizer, [scheduler], steps=100) == pytest.approx(rates)
     latent = [g for g in wrapper.optimizer.param_groups if g['role'] == 'latent weight']
@@ -241,7 +241,7 @@ def test_the_hook_knows_how_many_steps_a_training_has(tmp_path, counts):
 
 def test_rates_that_need_not_follow_are_kept():
     paramwise = {'roles': {'latent_weight': {'relative': False, 'lr_mult': 3}}}
-    wrapper = ReBNNOptimWrapperConstructor({'optimizer': {'type': 'SGD', 'lr': 0.1}}, paramwise)(two_layers())
+    wrapper = BinaryOptimWrapperConstructor({'optimizer': {'type': 'SGD', 'lr': 0.1}}, paramwise)(two_layers())
     assert apply_relative_rates(wrapper.optimizer) is None
     assert [g['lr'] for g in wrapper.optimizer.param_groups if g['role'] == 'latent weight'] == pytest.approx([0.3])
 
@@ -249,7 +249,7 @@ def test_rates_that_need_not_follow_are_kept():
 def test_weights_that_are_all_zero_keep_the_rate():
     model = ReBNNConv2d(8, 8, 3, bias=False)
     model.weight.data.zero_()
-    wrapper = ReBNNOptimWrapperConstructor({'optimizer': {'type': 'SGD', 'lr': 0.1}})(model)
+    wrapper = BinaryOptimWrapperConstructor({'optimizer': {'type': 'SGD', 'lr': 0.1}})(model)
     assert apply_relative_rates(wrapper.optimizer) == pytest.approx((0.1, 0.1))
 
 
@@ -261,7 +261,7 @@ def test_signs_do_not_depend_on_the_scale_of_the_start(optimizer):
         torch.manual_seed(0)
         model = nn.Sequential(BNNLinear(16, 32, bias=False), nn.BatchNorm1d(32), nn.Linear(32, 1)).double()
         model[0].weight.data *= scale * 0.01
-        wrapper = ReBNNOptimWrapperConstructor({'optimizer': optimizer})(model)
+        wrapper = BinaryOptimWrapperConstructor({'optimizer': optimizer})(model)
         apply_relative_rates(wrapper.optimizer)
         x = torch.randn(64, 16, dtype=torch.float64)
         for _ in range(30):

@@ -217,7 +217,7 @@ def test_missing_constructor_is_named(tmp_path):
         "8 scaling factors, shifts and norms get weight decay. Set optim_wrapper=dict(constructor='ReBNNOptim" in text
     )
     trained(tmp_path / 'with', epochs=1)
-    assert 'ReBNNOptimWrapperConstructor' not in log_text(tmp_path / 'with')
+    assert 'BinaryOptimWrapperConstructor' not in log_text(tmp_path / 'with')
 
 
 def test_model_without_binary_layers_is_named(tmp_path):

@@ -94,7 +94,7 @@ def test_the_schedule_gets_its_rates_back_and_a_resumed_run_goes_on(tmp_path):
 
 def test_groups_without_roles_are_refused(tmp_path):
     hooks = [dict(type='ReBNNHook'), dict(type='TransitionRateHook')]
-    with pytest.raises(ValueError, match='ReBNNOptimWrapperConstructor'):
+    with pytest.raises(ValueError, match='BinaryOptimWrapperConstructor'):
         trained(tmp_path, constructor=False, custom_hooks=hooks)
 
 

@@ -1,6 +1,5 @@
 import torch
 
-from rebnn_mm.functional import flip_share
 from rebnn_mm.functional.resilient import add_reconstruction_, join_channels, measure_channels
 from tests.tolerances import FLOAT64_EXACT
 
@@ -35,9 +34,3 @@ def test_the_term_is_the_gradient_of_the_loss():
         ]
     )
     torch.testing.assert_close(found.distance, distance, atol=10 * FLOAT64_EXACT, rtol=0)
-
-
-def test_share_of_flips_by_hand():
-    before = torch.tensor([[1.0, -1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
-    after = torch.tensor([[-1.0, -1.0, -1.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
-    assert flip_share(before != after).tolist() == [0.5, 0.0]

@@ -95,7 +95,7 @@ def test_on_the_whole_set_the_images_are_one_tensor_and_the_network_computes_in_
     assert cfg.train_dataloader.dataset.type == cfg.val_dataloader.dataset.type == 'CIFAR10Resident'
     assert 'pipeline' not in cfg.train_dataloader.dataset and '_delete_' not in cfg.train_dataloader
     assert cfg.optim_wrapper.type == 'Bfloat16OptimWrapper'
-    assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
+    assert cfg.optim_wrapper.constructor == 'BinaryOptimWrapperConstructor'
     loaders = [RUNS[id].build_config(ROOT).train_dataloader.dataset.type for id in list(RUNS) if 'recu' in id]
     assert set(loaders) == {'CIFAR10Archive', 'CIFAR10Resident'}
 

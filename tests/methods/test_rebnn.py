@@ -60,6 +60,19 @@ def test_first_gamma(options, first):
     assert quantizer.gamma.tolist() == pytest.approx([first] * 4) and quantizer.gamma.dtype == torch.float32
 
 
+@pytest.mark.parametrize(
+    ('options', 'expected'),
+    [
+        ({}, [2e-4, 1e-5, 1e-5]),
+        ({'gamma_bounds': None}, [5e-4, 5e-6, 0.0]),
+        ({'gamma': 'max', 'gamma_bounds': (0.0, 1.0)}, [1e-3, 2e-5, 1e-3]),
+    ],
+)
+def test_rules_of_gamma_by_hand(options, expected):
+    largest, share = torch.tensor([1e-3, 2e-5, 1e-3]), torch.tensor([0.5, 0.25, 0.0])
+    assert ReBNNWeight((3, 4), **options).learn_gamma(largest, share).tolist() == pytest.approx(expected)
+
+
 def test_only_gamma_is_saved_beside_alpha():
     assert list(ReBNNWeight((4, 3)).state_dict()) == ['alpha', 'gamma']
 

@@ -276,7 +276,7 @@ def test_amp_is_what_the_device_offers(monkeypatch, device, bfloat16, wrapper, s
     train.apply_flags(cfg, argparse.Namespace(amp=True, auto_scale_lr=False, resume=None))
     assert cfg.optim_wrapper.type == wrapper and cfg.optim_wrapper.get('loss_scale') == scale
     assert ('dtype' in cfg.optim_wrapper) is (wrapper == 'AmpOptimWrapper')
-    assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
+    assert cfg.optim_wrapper.constructor == 'BinaryOptimWrapperConstructor'
     assert [hook.type for hook in cfg.custom_hooks] == ['ReBNNHook']
     assert (refusal(train.check_amp, cfg) is None) is (device == 'cuda' or wrapper == 'Bfloat16OptimWrapper')
 
@@ -300,7 +300,7 @@ def test_amp_is_what_the_device_offers(monkeypatch, device, bfloat16, wrapper, s
         (
             ['optim_wrapper.constructor=ReBNNOptimWraperConstructor'],
             "optim_wrapper.constructor='ReBNNOptimWraperConstructor' is not registered (optimizer constructor). "
-            "Did you mean 'ReBNNOptimWrapperConstructor'?",
+            "Did you mean 'BinaryOptimWrapperConstructor'?",
         ),
         (
             ['optim_wrapper.optimizer.leaning_rate=1'],

@@ -9,7 +9,6 @@ annotations/instances_{train,val,test}.json and images/*.jpg. Boxes without area
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rebnn_mm.deploy.whole_file import whole_file
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 
 CLASSES = ('RBC', 'WBC', 'Platelets')
 SPLITS = ('train', 'val', 'test')
@@ -89,15 +89,16 @@ def convert_split(src: Path, names: list[str]) -> dict[str, Any]:
     return dict(info=info, licenses=[], images=images, annotations=annotations, categories=categories)
 
 
+@report_errors
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('--src', type=Path, required=True, help='folder BCCD of a clone of BCCD_Dataset')
     parser.add_argument('--dest', type=Path, default=Path('data/bccd'), help='folder to write; default: data/bccd')
     args = parser.parse_args()
     lists = {split: args.src / 'ImageSets' / 'Main' / f'{split}.txt' for split in SPLITS}
     missing = [str(path) for path in lists.values() if not path.is_file()]
     if missing:
-        sys.exit(f'bccd_to_coco.py: no {missing[0]}. --src must be the folder BCCD of a clone of BCCD_Dataset.')
+        raise RebnnError(f'no {missing[0]}. --src must be the folder BCCD of a clone of BCCD_Dataset.')
     try:
         converted = {split: convert_split(args.src, path.read_text().split()) for split, path in lists.items()}
         (args.dest / 'images').mkdir(parents=True, exist_ok=True)
@@ -107,8 +108,8 @@ def main() -> None:
             with whole_file(args.dest / 'annotations' / f'instances_{split}.json') as part:
                 part.write_text(json.dumps(coco))
             print(f'{split}: {len(coco["images"])} images, {len(coco["annotations"])} boxes')
-    except (ValueError, OSError) as problem:
-        sys.exit(f'bccd_to_coco.py: {problem}')
+    except ValueError as problem:
+        raise RebnnError(str(problem)) from problem
 
 
 if __name__ == '__main__':

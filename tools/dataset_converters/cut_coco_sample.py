@@ -11,10 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
+
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 
 MEDIUM_AREA = 32**2  # COCO's border between small and medium objects, in pixels
 MANY_OBJECTS = 6  # above this number, more objects do not make an image a better example
@@ -142,7 +143,7 @@ def license_rows(coco: dict[str, Any], images: list[dict[str, Any]], split: str)
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('--src', type=Path, default=Path('data/coco'), help='copy of COCO 2017 to cut from')
     parser.add_argument('--dest', type=Path, required=True, help='new folder for the sample')
     parser.add_argument(
@@ -158,12 +159,11 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     if args.dest.is_file() or (args.dest.exists() and any(args.dest.iterdir())):
-        sys.exit(
-            f'{sys.argv[0]}: {args.dest} is not an empty folder. Name a new one with --dest, or empty this one first.'
-        )
+        raise RebnnError(f'{args.dest} is not an empty folder. Name a new one with --dest, or empty this one first.')
     try:
         splits = [('train2017', args.num_train), ('val2017', args.num_val)]
         cuts = []
@@ -174,8 +174,8 @@ def main() -> None:
         for split, coco, images in cuts:
             write_split(coco, images, args.src, args.dest, split)
         (args.dest / 'LICENSES.md').write_text(LICENSES_HEAD.format(number=len(rows)) + '\n'.join(rows) + '\n')
-    except (OSError, ValueError) as error:
-        sys.exit(f'{sys.argv[0]}: {error}')
+    except ValueError as error:
+        raise RebnnError(str(error)) from error
     size = sum(path.stat().st_size for path in args.dest.rglob('*') if path.is_file())
     print(f'{args.dest}: {args.num_train} training and {args.num_val} validation images, {size / 1e6:.1f} MB')
 

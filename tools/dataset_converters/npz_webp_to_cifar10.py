@@ -10,11 +10,9 @@ images in the order of the chunks.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import pickle
-import sys
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -23,6 +21,7 @@ import cv2
 import numpy as np
 
 from rebnn_mm.deploy.whole_file import whole_file
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 
 BATCH_SIZE = 10_000
 FOLDER = 'cifar-10-batches-py'
@@ -97,8 +96,9 @@ def batches(split: str, images: np.ndarray, labels: np.ndarray) -> dict[str, dic
     return parts
 
 
+@report_errors
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('--src', type=Path, required=True, help='folder with the chunks and meta.json')
     parser.add_argument(
         '--dest', type=Path, default=Path('data/cifar10'), help=f'folder to write {FOLDER} to; default: data/cifar10'
@@ -115,8 +115,8 @@ def main() -> None:
         for name, content in files.items():
             with whole_file(args.dest / FOLDER / name) as part:
                 part.write_bytes(pickle.dumps(content, protocol=2))
-    except (ValueError, OSError) as problem:
-        sys.exit(f'npz_webp_to_cifar10.py: {problem}')
+    except ValueError as problem:
+        raise RebnnError(str(problem)) from problem
     for split, (images, labels) in splits.items():
         print(f'{split}: {len(images)} images, {len(np.unique(labels))} classes')
 

@@ -5,7 +5,7 @@ custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
 # In the 1200 steps of this budget signs move at four times the rate; at that of all other weights most of them stay
 # where their random start put them.
 optim_wrapper = dict(
-    constructor='ReBNNOptimWrapperConstructor', paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=4)))
+    constructor='BinaryOptimWrapperConstructor', paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=4)))
 )
 model = dict(
     backbone=dict(

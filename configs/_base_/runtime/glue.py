@@ -25,7 +25,7 @@ test_dataloader = val_dataloader
 
 # BERT's Adam: no bias correction, decay on weights only, each tensor's gradient clipped to norm 1.
 optim_wrapper = dict(
-    constructor='ReBNNOptimWrapperConstructor',
+    constructor='BinaryOptimWrapperConstructor',
     optimizer=dict(type='BertAdam', lr=1e-4, weight_decay=0.01, clip_norm=1.0),
     # Weights start as those of a trained encoder, whose scale this rate was made for.
     paramwise_cfg=dict(bias_decay_mult=0.0, roles=dict(latent_weight=dict(relative=False))),

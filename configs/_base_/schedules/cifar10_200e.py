@@ -5,7 +5,7 @@ _base_ = ['../datasets/cifar10.py', 'mmpretrain::_base_/default_runtime.py']
 custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
 default_hooks = dict(checkpoint=dict(interval=10, max_keep_ckpts=2))
 optim_wrapper = dict(
-    constructor='ReBNNOptimWrapperConstructor',
+    constructor='BinaryOptimWrapperConstructor',
     # So signs move where a method normalises its latent weights, or a network has no shortcuts; for the others there
     # is cifar10_moving_200e.py.
     paramwise_cfg=dict(roles=dict(latent_weight=dict(relative=False))),

@@ -6,7 +6,7 @@ _base_ = ['../datasets/cifar10_10k.py', 'mmpretrain::_base_/default_runtime.py']
 custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
 default_hooks = dict(logger=dict(interval=40), checkpoint=dict(interval=10))
 optim_wrapper = dict(
-    constructor='ReBNNOptimWrapperConstructor',
+    constructor='BinaryOptimWrapperConstructor',
     paramwise_cfg=dict(roles=dict(latent_weight=dict(relative=False))),
     optimizer=dict(type='Adam', lr=3e-3),
 )

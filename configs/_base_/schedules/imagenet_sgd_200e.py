@@ -4,7 +4,7 @@ _base_ = 'mmpretrain::_base_/schedules/imagenet_bs256_coslr.py'
 
 # The recipe moves signs as it is.
 optim_wrapper = dict(
-    constructor='ReBNNOptimWrapperConstructor',
+    constructor='BinaryOptimWrapperConstructor',
     paramwise_cfg=dict(roles=dict(latent_weight=dict(relative=False))),
 )
 param_scheduler = dict(T_max=200, end=200)

@@ -1,7 +1,7 @@
 # BiDet's schedule for SSD on COCO: Adam 0.001 at batch 32 without weight decay, 400,000 iterations, a tenth of the
 # rate after 40,000, 80,000 and 200,000. The warm-up is mmdet's.
 optim_wrapper = dict(
-    type='OptimWrapper', constructor='ReBNNOptimWrapperConstructor', optimizer=dict(type='Adam', lr=1e-3)
+    type='OptimWrapper', constructor='BinaryOptimWrapperConstructor', optimizer=dict(type='Adam', lr=1e-3)
 )
 param_scheduler = [
     dict(type='LinearLR', start_factor=0.001, by_epoch=False, begin=0, end=500),

@@ -10,7 +10,7 @@ _base_ = [
 custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
 model = dict(backbone=dict(conv_cfg=_base_.binary))
 optim_wrapper = dict(
-    constructor='ReBNNOptimWrapperConstructor',
+    constructor='BinaryOptimWrapperConstructor',
     optimizer=dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=1e-4),
     paramwise_cfg=dict(roles=dict(latent_weight=dict(relative=True, lr_mult=10))),
 )

@@ -250,7 +250,7 @@ def train(model, folder, epochs=2, **options):
         train_dataloader=loader,
         train_cfg=dict(by_epoch=True, max_epochs=epochs),
         optim_wrapper=dict(
-            constructor='ReBNNOptimWrapperConstructor', optimizer=dict(type='SGD', lr=0.05, momentum=0.9)
+            constructor='BinaryOptimWrapperConstructor', optimizer=dict(type='SGD', lr=0.05, momentum=0.9)
         ),
         custom_hooks=[dict(type='ReBNNHook'), *options.pop('custom_hooks', [])],
         default_scope='mmpretrain',

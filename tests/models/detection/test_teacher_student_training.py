@@ -39,7 +39,7 @@ def train(model, folder, epochs=2, **options):
         ),
         train_cfg=dict(by_epoch=True, max_epochs=epochs),
         optim_wrapper=dict(
-            constructor='ReBNNOptimWrapperConstructor',
+            constructor='BinaryOptimWrapperConstructor',
             optimizer=dict(type='SGD', lr=0.01, momentum=0.9),
         ),
         custom_hooks=[dict(type='ReBNNHook'), *options.pop('custom_hooks', [])],

@@ -165,7 +165,7 @@ def run(folder, work_dir, iterations=2, lr=1e-3, model=None, hooks=(), **more):
         work_dir=str(work_dir),
         train_dataloader=dict(dataset=Texts(folder), **loader),
         train_cfg=dict(type='IterBasedTrainLoop', max_iters=iterations),
-        optim_wrapper=dict(constructor='ReBNNOptimWrapperConstructor', optimizer=dict(type='AdamW', lr=lr)),
+        optim_wrapper=dict(constructor='BinaryOptimWrapperConstructor', optimizer=dict(type='AdamW', lr=lr)),
         custom_hooks=[dict(type='ReBNNHook'), dict(type='IterSeedHook'), *hooks],
         default_hooks=dict(checkpoint=dict(type='CheckpointHook', interval=2, by_epoch=False)),
         randomness=dict(seed=0, deterministic=True),

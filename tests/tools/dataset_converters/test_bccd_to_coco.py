@@ -70,12 +70,18 @@ def test_wrong_folder_and_unknown_class_write_nothing(tmp_path):
     ],
     ids=['image', 'annotation', 'XML', 'list', 'size', 'box', 'destination'],
 )
-def test_what_is_wrong_is_one_sentence_and_nothing_is_written(tmp_path, monkeypatch, spoil, sentence):
+def test_what_is_wrong_is_one_sentence_and_nothing_is_written(tmp_path, monkeypatch, spoil, sentence, capsys):
     src = make_source(tmp_path / 'BCCD')
     spoil(src)
     tool = load_script(TOOL)
     monkeypatch.setattr('sys.argv', [TOOL, '--src', str(src), '--dest', str(tmp_path / 'out')])
-    with pytest.raises(SystemExit) as stopped:
+    with pytest.raises(SystemExit):
         tool.main()
-    assert sentence in str(stopped.value)
+    assert sentence in capsys.readouterr().err
     assert not list((tmp_path / 'out').glob('*'))
+
+
+def test_the_traceback_can_be_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr('sys.argv', [TOOL, '--src', str(tmp_path), '--traceback'])
+    with pytest.raises(ValueError, match='must be the folder BCCD of a clone'):
+        load_script(TOOL).main()
