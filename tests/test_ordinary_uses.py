@@ -2,6 +2,7 @@
 
 import copy
 import io
+import math
 import warnings
 
 import pytest
@@ -11,10 +12,11 @@ from mmengine.registry import MODELS
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.optim.swa_utils import AveragedModel
+from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from lab.device.steps import Waits
-from rebnn_mm.engine import MethodDriver, ResilientGradient
+from rebnn_mm.engine import FlipRecorder, MethodDriver, ResilientGradient
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.methods import BNNLinear, ReBNNConv2d, ReBNNLinear
 from rebnn_mm.quantizers import MissingHookWarning, Values
@@ -64,6 +66,25 @@ def test_a_gradient_hook_fires_once(memory):
     model.conv1.weight.register_hook(lambda g: 2 * g)
     found = gradients(model)
     torch.testing.assert_close(found['conv1.weight'], 2 * expected['conv1.weight'])
+
+
+@pytest.mark.parametrize('memory', MEMORIES)
+def test_gradients_of_two_losses_of_one_pass(memory):
+    model, plain = block(memory), block()
+    y = model(images())
+    for power in (1, 2):
+        (found,) = torch.autograd.grad(y.pow(power).sum(), model.conv1.weight, retain_graph=True)
+        (expected,) = torch.autograd.grad(plain(images()).pow(power).sum(), plain.conv1.weight)
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize('reentrant', [True, False])
+@pytest.mark.parametrize('memory', MEMORIES)
+def test_checkpointing_of_the_users_own(memory, reentrant):
+    model = block(memory)
+    y = checkpoint(model, images().requires_grad_(), use_reentrant=reentrant)
+    y.square().mean().backward()
+    assert_equal({name: p.grad for name, p in model.named_parameters()}, gradients(block()))
 
 
 @pytest.mark.parametrize('memory', MEMORIES)
@@ -140,7 +161,7 @@ class SAM(torch.optim.Optimizer):
 def test_an_optimizer_of_two_steps_is_refused_and_its_base_is_not():
     model = block()
     sam = SAM(torch.optim.SGD(model.parameters(), lr=0.1))
-    for rule in (ResilientGradient, MethodDriver):
+    for rule in (ResilientGradient, MethodDriver, FlipRecorder):
         with pytest.raises(ValueError, match=r'steps by first_step\(\) and second_step\(\).*base_optimizer'):
             rule(model).attach(sam)
     resilient = ResilientGradient(model).attach(sam.base_optimizer)
@@ -186,6 +207,96 @@ def test_weights_of_an_optimizer_without_the_rule_warn(monkeypatch):
         second.step()
     with pytest.warns(MissingHookWarning, match=r'3 training passes and no step of the optimizer'):
         gradients(net, torch.randn(8, 6))
+
+
+def test_layers_given_to_model_and_optimizer_later_warn():
+    net = nn.Sequential(ReBNNLinear(6, 5))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    resilient = ResilientGradient(net).attach(optimizer)
+    net.append(ReBNNLinear(5, 3))
+    optimizer.add_param_group(dict(params=list(net[1].parameters())))
+    with pytest.warns(MissingHookWarning, match='without the resilient gradient') as seen:
+        gradients(net, torch.randn(8, 6))
+    assert len(seen) == 1 and len(resilient) == 1
+
+
+def test_two_networks_under_one_rule_train_as_under_two():
+    """As a GAN does: an optimizer for each, and the gradient of one goes through the other."""
+
+    def train(rules):
+        torch.manual_seed(0)
+        one, other = (nn.Sequential(ReBNNLinear(6, 5), nn.Tanh(), ReBNNLinear(5, 6)) for _ in range(2))
+        first, second = (torch.optim.Adam(net.parameters(), lr=1e-2) for net in (one, other))
+        rules(nn.ModuleList([one, other]), first, second)
+        for _ in range(5):
+            x = torch.randn(8, 6)
+            other.requires_grad_(False)
+            first.zero_grad()
+            other(one(x)).square().mean().backward()
+            first.step()
+            other.requires_grad_(True)
+            second.zero_grad()
+            (other(x).square() - other(one(x).detach())).mean().backward()
+            second.step()
+        return nn.ModuleList([one, other]).state_dict()
+
+    def together(both, *optimizers):
+        for rule in (ResilientGradient(both), MethodDriver(both)):
+            for optimizer in optimizers:
+                rule.attach(optimizer)
+
+    def apart(both, *optimizers):
+        for net, optimizer in zip(both, optimizers, strict=True):
+            together(net, optimizer)
+
+    assert_equal(train(together), train(apart))
+
+
+def test_steps_that_a_scaler_skips_are_none():
+    model = block()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    scaler = torch.amp.GradScaler('cpu', init_scale=4.0)
+    resilient, recorder = (rule(model).attach(optimizer) for rule in (ResilientGradient, FlipRecorder))
+    for skipped in (False, True, False):
+        optimizer.zero_grad()
+        scaler.scale(model(images()).square().mean()).backward()
+        if skipped:
+            model.conv1.weight.grad[0] = math.inf
+        scaler.step(optimizer)
+        scaler.update()
+    assert [layer.steps for layer in resilient.layers] == [2, 2]
+    assert [counts.steps for counts in recorder.take_counts().values()] == [2, 2]
+
+
+def test_a_copy_of_model_and_optimizer_has_no_rule_and_says_so():
+    model = block()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rules = ResilientGradient(model).attach(optimizer), MethodDriver(model).attach(optimizer)
+    other, stepped = copy.deepcopy((model, optimizer))
+    with pytest.warns(MissingHookWarning, match='without the resilient gradient'):
+        found = gradients(other)
+    expected = {name: p.detach() - 0.1 * found[name] for name, p in other.named_parameters()}
+    stepped.step()
+    assert_equal(dict(other.named_parameters()), expected)
+    assert all(layer.steps == 0 for layer in rules[0].layers)
+
+
+def test_a_weight_that_layers_share_has_its_rule_once():
+    torch.manual_seed(0)
+    first, second = (
+        MODELS.build(dict(type='OvSWConv2d', in_channels=4, out_channels=4, kernel_size=3, padding=1, bias=False))
+        for _ in range(2)
+    )
+    second.weight = first.weight
+    net = nn.Sequential(first, second)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.0)
+    MethodDriver(net).attach(optimizer)
+    first.weight.grad = torch.randn_like(first.weight)
+    expected = first.weight.detach().clone()
+    expected.grad = first.weight.grad.clone()
+    first.weight_quantizer.before_step(expected)
+    optimizer.step()
+    assert torch.equal(first.weight.grad, expected.grad)
 
 
 def saved_and_loaded(model):
@@ -355,6 +466,17 @@ def test_a_second_rule_on_a_layer_is_refused(rule):
     rule(model).attach(torch.optim.SGD(model.parameters(), lr=0.1))
 
 
+@pytest.mark.parametrize('rule', [ResilientGradient, MethodDriver, FlipRecorder])
+def test_a_rule_attached_to_an_optimizer_twice_is_refused(rule):
+    model = block()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    attached = rule(model).attach(optimizer)
+    with pytest.raises(ValueError, match=f'{rule.__name__} is attached to this SGD and would run twice'):
+        attached.attach(optimizer)
+    attached.detach()
+    attached.attach(optimizer)
+
+
 @pytest.mark.parametrize('method', METHODS)
 def test_gradients_by_torch_func(method):
     torch.manual_seed(0)
@@ -424,7 +546,7 @@ def test_fsdp2_trains_as_one_process(group):
     assert_equal(found, expected.state_dict())
 
 
-@pytest.mark.parametrize('rule', [ResilientGradient, MethodDriver])
+@pytest.mark.parametrize('rule', [ResilientGradient, MethodDriver, FlipRecorder])
 def test_fsdp1_is_refused_for_every_method(rule, group):
     from torch.distributed.fsdp import FullyShardedDataParallel
 

@@ -24,7 +24,7 @@ from mmengine.runner import Runner
 from rebnn_mm.cli.checks.environment import require_environment
 from rebnn_mm.cli.checks.labels import check_labels
 from rebnn_mm.cli.checks.model import check_model
-from rebnn_mm.engine.progress_hook import QuietRunner, show_progress
+from rebnn_mm.cli.progress import QuietRunner, show_progress
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
 from rebnn_mm.utils.command_line import (

@@ -16,9 +16,9 @@ from contextlib import ExitStack
 from mmengine.evaluator import DumpResults
 
 from rebnn_mm.cli.checks.labels import check_testing
+from rebnn_mm.cli.progress import QuietRunner, count, show_progress
 from rebnn_mm.deploy import RawModel, TextClassifier, load
 from rebnn_mm.deploy.loading import Loaded
-from rebnn_mm.engine.progress_hook import count, show_progress
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.evaluation.packed_predictor import build_runner, other_preparation
 from rebnn_mm.utils.command_line import add_options, check_predictions, config_file, import_scope, load_config
@@ -59,7 +59,7 @@ def main() -> None:
     check_testing(cfg)
     packed = load_packed(args)
     with user_errors(cfg), ExitStack() as stack:
-        runner = build_runner(cfg, packed)
+        runner = build_runner(cfg, packed, QuietRunner)
         note = None if isinstance(packed, RawModel | TextClassifier) else other_preparation(packed, cfg)
         if note is not None:
             print(note, file=sys.stderr)

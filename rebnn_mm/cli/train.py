@@ -25,11 +25,11 @@ from rebnn_mm.cli.checks.environment import require_environment
 from rebnn_mm.cli.checks.labels import check_batches, check_classes, check_labels
 from rebnn_mm.cli.checks.model import check_model
 from rebnn_mm.cli.checks.resume import ResumeCheck
+from rebnn_mm.cli.progress import show_progress
 from rebnn_mm.cli.test import build_runner, enable_painting
 from rebnn_mm.engine.bfloat16_optim_wrapper import multiplies_bfloat16
 from rebnn_mm.engine.binary_hook import has_epochs
 from rebnn_mm.engine.loss_check_hook import LossCheckHook
-from rebnn_mm.engine.progress_hook import show_progress
 from rebnn_mm.errors import INTERRUPTED, CommandParser, RebnnError, report_errors, stop
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file, latest_checkpoint
 from rebnn_mm.utils.command_line import TRAINING, add_common_arguments, config_file, import_scope, load_config

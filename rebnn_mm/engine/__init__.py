@@ -13,7 +13,6 @@ from .latent_penalty_hooks import DampeningHook, UnitMagnitudeHook
 from .loss_check_hook import LossCheckHook
 from .method_driver import MethodDriver
 from .optim_constructor import BinaryOptimWrapperConstructor
-from .progress_hook import ProgressHook
 from .rebnn_hook import ReBNNHook
 from .resilient_gradient import ResilientGradient
 from .save_pretrained_hook import SavePretrainedHook
@@ -35,7 +34,6 @@ __all__ = [
     'IterSeedHook',
     'LossCheckHook',
     'MethodDriver',
-    'ProgressHook',
     'ReBNNHook',
     'ResilientGradient',
     'SavePretrainedHook',

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from ..errors import RebnnError
 from ..layers import BinaryLayer
 from ..quantizers import SignWeight
+from .optimizer_step import AroundSteps, trained_by
 
 SIGN, CHANGED_IN_STEP, SIGN_AT_EPOCH, CHANGED_IN_EPOCH = 1, 2, 4, 8
 """The bits that are kept for each weight."""
@@ -134,13 +135,13 @@ class FlipCounts:
         self.sequential_flips += other.sequential_flips
 
 
-class FlipRecorder:
+class FlipRecorder(AroundSteps):
     """Counts, for every binary layer of any method, the signs that optimizer steps and epochs change.
 
     It runs after ``optimizer.step``, so it counts real steps, and changes nothing: training is the same to the last
     bit. It costs one byte of memory per weight and some passes over the weights per step. What constrains weights
-    after a step (:class:`MethodDriver`) has to be attached first. Inside mmengine use
-    :class:`BinaryWeightRecorderHook`.
+    after a step (:class:`MethodDriver`) has to be attached first. Layers given to the model or the optimizer later are
+    not counted. Inside mmengine use :class:`BinaryWeightRecorderHook`.
 
     Example:
         >>> from rebnn_mm.methods import BNNLinear
@@ -155,6 +156,7 @@ class FlipRecorder:
     """
 
     def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
         self.layers = {
             name.removeprefix('module.'): module
             for name, module in model.named_modules()
@@ -163,7 +165,6 @@ class FlipRecorder:
         """The layers with binary weights, in the model's order; those of an attached optimizer are recorded."""
         self._histories: dict[str, SignHistory] = {}
         self._compare = _compare
-        self._handles: list[Any] = []
 
     @property
     def recorded(self) -> Sequence[str]:
@@ -176,7 +177,7 @@ class FlipRecorder:
         Raises:
             ValueError: the weights are sharded (FSDP), so that no process sees whole layers.
         """
-        held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
+        held = trained_by(optimizer)
         layers = {name: layer for name, layer in self.layers.items() if id(layer.weight) in held}
         for name, layer in layers.items():
             if isinstance(layer.weight, DTensor):
@@ -186,23 +187,18 @@ class FlipRecorder:
                 )
         own = {name: SignHistory(layer) for name, layer in layers.items()}
 
-        def after_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def after_step() -> None:
             moving = [history for history in own.values() if history.moves]
             self._compare(moving)
             for history in moving:
                 history.steps += 1
 
+        self._around(optimizer, None, after_step)
         self._histories |= own
-        self._handles.append(optimizer.register_step_post_hook(after_step))
         return self
 
     def compile(self, **options: Any) -> None:
         self._compare = torch.compile(_compare, **options)
-
-    def detach(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
 
     def take_counts(self) -> dict[str, FlipCounts]:
         """Counts by layer since the last call; brings the numbers from the device once."""

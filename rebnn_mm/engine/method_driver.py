@@ -1,7 +1,5 @@
 """Drives what binarization methods need in addition to their gradient, around any PyTorch optimizer."""
 
-from typing import Any
-
 import torch
 from mmengine.dist import all_reduce_params
 from torch import Tensor, nn
@@ -9,10 +7,10 @@ from torch.optim import Optimizer
 
 from ..layers import BinaryLayer
 from ..quantizers import Quantizer, WeightQuantizer
-from .optimizer_step import around_step, refuse_fsdp1
+from .optimizer_step import AroundSteps, trained_by
 
 
-class MethodDriver:
+class MethodDriver(AroundSteps):
     """Runs the schedules, per-epoch updates, step rules and weight constraints of a model's quantizers.
 
     What a quantizer needs it implements itself (:class:`rebnn_mm.quantizers.WeightQuantizer`); this class only calls
@@ -40,13 +38,12 @@ class MethodDriver:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        refuse_fsdp1(model)
+        super().__init__(model)
         self._layers = [module for module in model.modules() if isinstance(module, BinaryLayer) and module.binary]
         self.quantizers = [module for module in model.modules() if isinstance(module, Quantizer)]
         for layer in self._layers:
             if layer.weight_quantizer is not None:
                 layer.weight_quantizer.start(layer.weight)
-        self._handles: list[Any] = []
 
     def attach(self, optimizer: Optimizer, resumed: bool = False) -> 'MethodDriver':
         """Carry the methods' rules through an optimizer's steps, constraining its weights now and after each.
@@ -55,12 +52,16 @@ class MethodDriver:
         """
 
         def trained() -> list[tuple[Tensor, WeightQuantizer]]:
-            held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
+            held = trained_by(optimizer)
             quantizers = [(layer.weight, layer.weight_quantizer) for layer in self._layers if id(layer.weight) in held]
             return [(weight, quantizer) for weight, quantizer in quantizers if quantizer is not None]
 
         def moving() -> list[tuple[Tensor, WeightQuantizer]]:
             return [(w, quantizer) for w, quantizer in trained() if w.requires_grad and w.grad is not None]
+
+        def ruled() -> list[tuple[Tensor, WeightQuantizer]]:
+            # A weight that layers share has one gradient, and the rule of the first.
+            return list({id(weight): (weight, own) for weight, own in reversed(moving())}.values())
 
         with torch.no_grad():
             for weight, quantizer in trained():
@@ -68,19 +69,13 @@ class MethodDriver:
                     quantizer.constrain(weight)
 
         def before_step() -> None:
-            for weight, quantizer in moving():
-                has_rule = type(quantizer).before_step is not WeightQuantizer.before_step
-                if has_rule and getattr(optimizer, 'grad_scale', None) is not None:
-                    raise RuntimeError(
-                        f'{type(quantizer).__name__}: optimizer {type(optimizer).__name__}(fused=True) with AMP shows '
-                        'gradients before the loss scale is taken off, so what this method adds to them would be '
-                        'wrong by it. Use fused=False in optim_wrapper.optimizer.'
-                    )
+            for weight, quantizer in ruled():
                 quantizer.before_step(weight)
 
         def after_step() -> None:
-            for weight, quantizer in moving():
+            for weight, quantizer in ruled():
                 quantizer.after_step(weight)
+            for weight, quantizer in moving():
                 quantizer.constrain(weight)
             followed = [getattr(each, name) for each in self.quantizers for name in each.followed_maxima]
             all_reduce_params(followed, op='max')
@@ -91,14 +86,13 @@ class MethodDriver:
 
         for each in self.quantizers:
             each.attach(self)
-        self._handles += around_step(optimizer, before_step, after_step)
+        all_own = (layer.weight_quantizer for layer in self._layers)
+        rules = any(type(own).before_step is not WeightQuantizer.before_step for own in all_own if own is not None)
+        self._around(optimizer, before_step if rules else None, after_step)
         return self
 
     def detach(self) -> None:
-        """Leave the optimizer's steps alone."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        super().detach()
         for quantizer in self.quantizers:
             quantizer.detach(self)
 

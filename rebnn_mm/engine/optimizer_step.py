@@ -11,13 +11,43 @@ from torch.optim import Optimizer
 from rebnn_mm.errors import RebnnError
 
 
-def around_step(optimizer: Optimizer, before: Callable[[], None], after: Callable[[], None]) -> list[Any]:
+class AroundSteps:
+    """Base of what works around the steps of optimizers, of each once."""
+
+    def __init__(self, model: nn.Module) -> None:
+        refuse_fsdp1(model)
+        self._handles: dict[Optimizer, list[Any]] = {}
+
+    def _around(self, optimizer: Optimizer, before: Callable[[], None] | None, after: Callable[[], None]) -> None:
+        if optimizer in self._handles:
+            raise RebnnError(
+                f'{type(self).__name__} is attached to this {type(optimizer).__name__} and would run twice in each '
+                'step. Call attach() once for each optimizer, or detach() first.'
+            )
+        self._handles[optimizer] = around_step(optimizer, before, after, type(self).__name__)
+
+    def detach(self) -> None:
+        """Leave the optimizers' steps alone."""
+        for handles in self._handles.values():
+            for handle in handles:
+                handle.remove()
+        self._handles = {}
+
+
+def trained_by(optimizer: Optimizer) -> set[int]:
+    """Return the ``id`` of each parameter of an optimizer."""
+    return {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
+
+
+def around_step(
+    optimizer: Optimizer, before: Callable[[], None] | None, after: Callable[[], None], owner: str
+) -> list[Any]:
     """Call functions before and after each step of an optimizer, also of a step that computes its own gradients.
 
     Step hooks see the gradient after accumulation, after DDP's reduction and after ``GradScaler`` has unscaled it, and
     are not called for a step that is skipped for inf. ``step(closure)``, which Lightning always uses, computes the
     gradient inside the step: ``before`` then follows each call of the closure. Both run without recording gradients.
-    Returns handles, whose ``remove()`` takes the hooks away.
+    Returns handles, whose ``remove()`` takes the hooks away. ``owner`` is named where a step is refused.
     """
     if hasattr(optimizer, 'first_step') and hasattr(optimizer, 'second_step'):
         raise RebnnError(
@@ -31,6 +61,10 @@ def around_step(optimizer: Optimizer, before: Callable[[], None], after: Callabl
         )
 
     def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if before is None:
+            return None
+        if getattr(stepping, 'grad_scale', None) is not None:
+            raise RebnnError(explain_fused(owner, stepping))
         closure = kwargs['closure'] if kwargs.get('closure') else args[1] if len(args) > 1 else None
         finish = torch.no_grad()(before)
         if closure is None:
@@ -49,6 +83,15 @@ def around_step(optimizer: Optimizer, before: Callable[[], None], after: Callabl
             after()
 
     return [optimizer.register_step_pre_hook(before_step), optimizer.register_step_post_hook(after_step)]
+
+
+def explain_fused(owner: str, optimizer: Optimizer) -> str:
+    """Say why a fused optimizer under loss scaling is refused, and the fix."""
+    return (
+        f'{owner}: optimizer {type(optimizer).__name__}(fused=True) with AMP sees scaled gradients, so that what is '
+        'made of them would be wrong by the loss scale, and does not tell which steps it skips. Use fused=False in '
+        'optim_wrapper.optimizer.'
+    )
 
 
 def refuse_fsdp1(model: nn.Module) -> None:

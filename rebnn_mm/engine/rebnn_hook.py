@@ -11,7 +11,8 @@ from torch import nn
 from ..errors import RebnnError
 from .binary_hook import BinaryHook, has_epochs, logs_now, optim_wrappers, unwrap_model
 from .optim_constructor import LATENT
-from .resilient_gradient import ResilientGradient, explain_fused
+from .optimizer_step import explain_fused
+from .resilient_gradient import ResilientGradient
 
 CHECKPOINT_KEY = 'rebnn_counts'
 
@@ -73,7 +74,7 @@ class ReBNNHook(BinaryHook):
         for wrapper in wrappers:
             fused = any(group.get('fused') for group in wrapper.optimizer.param_groups)
             if fused and hasattr(wrapper, 'loss_scaler'):
-                raise RebnnError(explain_fused(wrapper.optimizer))
+                raise RebnnError(explain_fused('ReBNNHook', wrapper.optimizer))
         super().check(model, wrappers)
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:

@@ -18,7 +18,7 @@ from ..functional.resilient import add_reconstruction_, flips_since, join_channe
 from ..layers import BinaryLayer
 from ..methods import ReBNNWeight
 from ..methods.rebnn import ALPHA_MIN
-from .optimizer_step import around_step, local, refuse_fsdp1
+from .optimizer_step import AroundSteps, local, trained_by
 
 
 class ResilientLayer:
@@ -123,7 +123,7 @@ class ResilientLayer:
             self._window_steps = state['window_steps']
 
 
-class ResilientGradient:
+class ResilientGradient(AroundSteps):
     r"""Applies ReBNN's reconstruction term and learns gamma, around ``optimizer.step``.
 
     One step of every layer, in this order (:math:`G = \partial L / \partial \hat w`, :math:`b = sign(w)`):
@@ -159,7 +159,7 @@ class ResilientGradient:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        refuse_fsdp1(model)
+        super().__init__(model)
         self._layers = {
             name.removeprefix('module.'): ResilientLayer(name.removeprefix('module.'), module)
             for name, module in model.named_modules()
@@ -173,7 +173,6 @@ class ResilientGradient:
         """By layer, the share of weights beyond 1 that ``statistics`` found last."""
         self._attached: list[ResilientLayer] = []
         self._before_layers, self._after_layers = before_step, after_step
-        self._handles: list[Any] = []
 
     def __len__(self) -> int:
         return len(self._layers)
@@ -184,7 +183,7 @@ class ResilientGradient:
 
     def attach(self, optimizer: Optimizer) -> 'ResilientGradient':
         """Install the step hooks on an optimizer of some or all ReBNN layers; call once for each. Returns itself."""
-        held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
+        held = trained_by(optimizer)
         # Of a layer with a frozen weight alpha alone may be trained.
         layers = [
             layer
@@ -204,19 +203,14 @@ class ResilientGradient:
         # Layers of one fan-in that stand together are computed at once.
         layers.sort(key=lambda layer: math.prod(layer.weight.shape[1:]))
 
-        def before() -> None:
-            if getattr(optimizer, 'grad_scale', None) is not None:
-                raise RuntimeError(explain_fused(optimizer))
-            self._before_layers(layers)
-
         def after() -> None:
             self._after_layers(layers)
             count_step(layers)
             for layer in layers:
                 layer.quantizer.note_step()
 
+        self._around(optimizer, lambda: self._before_layers(layers), after)
         self._attached += layers
-        self._handles += around_step(optimizer, before, after)
         return self
 
     def compile(self, **options: Any) -> None:
@@ -225,11 +219,10 @@ class ResilientGradient:
         self._after_layers = torch.compile(after_step, **options)
 
     def detach(self) -> None:
-        for handle in self._handles:
-            handle.remove()
+        super().detach()
         for layer in self._attached:
             layer.quantizer.detach(self)
-        self._handles, self._attached = [], []
+        self._attached = []
 
     def close_epoch(self) -> None:
         """Renew gamma where flips are counted per epoch (``flip_window='epoch'``)."""
@@ -337,14 +330,6 @@ def _refuse_tied(layers: Sequence[ResilientLayer]) -> None:
                 f'ReBNN layers {other!r} and {layer.name!r} share one weight and have scaling factors of their own, '
                 'so its gradient does not tell what either needs for gamma. Use one layer twice, or another method.'
             )
-
-
-def explain_fused(optimizer: Optimizer) -> str:
-    """Say why a fused optimizer under loss scaling is refused, and the fix."""
-    return (
-        f'ReBNNHook: optimizer {type(optimizer).__name__}(fused=True) with AMP sees scaled gradients, so gamma would '
-        'be wrong by the loss scale. Use fused=False in optim_wrapper.optimizer.'
-    )
 
 
 @torch.no_grad()

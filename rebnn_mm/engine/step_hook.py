@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from ..errors import RebnnError
 from ..layers import BinaryLayer
 from .binary_hook import optim_wrappers, unwrap_model
-from .optimizer_step import around_step
+from .optimizer_step import around_step, trained_by
 
 
 class StepHook(Hook):
@@ -46,7 +46,7 @@ class StepHook(Hook):
         self.progress = lambda: runner.iter / runner.max_iters
         for wrapper in optim_wrappers(runner):
             optimizer = wrapper.optimizer
-            held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
+            held = trained_by(optimizer)
             layers = {name: layer for name, layer in found.items() if id(layer.weight) in held}
             if layers:
                 self.prepare(optimizer, layers)
@@ -70,7 +70,8 @@ class StepHook(Hook):
         def moved() -> dict[str, BinaryLayer]:
             return {name: layer for name, layer in layers.items() if layer.weight.grad is not None}
 
-        return around_step(optimizer, lambda: self.before(optimizer, moved()), lambda: self.after(optimizer, moved()))
+        around = (lambda: self.before(optimizer, moved())), (lambda: self.after(optimizer, moved()))
+        return around_step(optimizer, *around, type(self).__name__)
 
 
 def cosine(start: float, end: float, progress: float) -> float:

@@ -18,6 +18,7 @@ from ..errors import RebnnError, did_you_mean
 from ..layers import BinaryLayer
 from .binary_hook import has_epochs, logs_now, optim_wrappers, unwrap_model
 from .flip_recorder import FlipCounts, FlipRecorder
+from .optimizer_step import explain_fused
 
 CHECKPOINT_KEY = 'binary_weight_record'
 
@@ -96,11 +97,7 @@ class BinaryWeightRecorderHook(Hook):
         wrappers = optim_wrappers(runner)
         for wrapper in wrappers:
             if any(group.get('fused') for group in wrapper.optimizer.param_groups) and hasattr(wrapper, 'loss_scaler'):
-                raise RebnnError(
-                    f'BinaryWeightRecorderHook: optimizer {type(wrapper.optimizer).__name__}(fused=True) with AMP '
-                    'does not tell which steps it skips, so flips per step would be wrong. Use fused=False in '
-                    'optim_wrapper.optimizer.'
-                )
+                raise RebnnError(explain_fused('BinaryWeightRecorderHook', wrapper.optimizer))
         recorder = FlipRecorder(unwrap_model(runner.model))
         for wrapper in wrappers:
             recorder.attach(wrapper.optimizer)

@@ -23,7 +23,6 @@ from torch import Tensor
 
 from rebnn_mm.deploy import Classifier, Detections, Detector, RawModel, TextClassifier, load
 from rebnn_mm.deploy.loading import Loaded
-from rebnn_mm.engine.progress_hook import QuietRunner
 from rebnn_mm.errors import RebnnError
 from rebnn_mm.export.preprocess import read_preprocessing
 
@@ -189,7 +188,7 @@ class PackedTextPredictor(BaseModel):
         return list(data_samples)
 
 
-def build_runner(cfg: Config, packed: Loaded) -> Runner:
+def build_runner(cfg: Config, packed: Loaded, runner: type[Runner] = Runner) -> Runner:
     """The config's test loop around a packed file."""
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     cfg.test_dataloader.batch_size = 1
@@ -201,7 +200,7 @@ def build_runner(cfg: Config, packed: Loaded) -> Runner:
     else:
         predictor = PackedPredictor(packed, loader.dataset)
     kept = {key: cfg[key] for key in RUNNER_KEYS if cfg.get(key) is not None}
-    return QuietRunner(predictor, test_dataloader=loader, cfg=cfg, **kept)
+    return runner(predictor, test_dataloader=loader, cfg=cfg, **kept)
 
 
 def score(cfg: Config, data: bytes) -> dict[str, float]:

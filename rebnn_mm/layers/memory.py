@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -36,8 +37,11 @@ class SecondPass:
         self.context = context
         self.norms = norms
         self._before: list[tuple[_NormBase, float | None, Tensor | None]] = []
+        self._sums: dict[Any, Any] = {}
 
     def __enter__(self) -> None:
+        # PyTorch takes each out of its storage, so that a second backward pass (retain_graph=True) would find none.
+        self._sums = {operator: copy(sums) for operator, sums in getattr(self.context, 'storage', {}).items()}
         for norm in self.norms:
             if norm.training and norm.track_running_stats:
                 self._before.append((norm, norm.momentum, norm.num_batches_tracked))
@@ -47,6 +51,7 @@ class SecondPass:
 
     def __exit__(self, *error: Any) -> None:
         self.context.__exit__(*error)
+        getattr(self.context, 'storage', {}).update(self._sums)
         for norm, momentum, count in self._before:
             norm.momentum, norm.num_batches_tracked = momentum, count
         self._before.clear()

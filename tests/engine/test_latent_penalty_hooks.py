@@ -85,3 +85,12 @@ def test_two_values_on_one_side_of_zero_are_refused(tmp_path):
 def test_options_that_make_no_sense_are_refused(hook, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         hook(**options)
+
+
+def test_gradients_that_carry_the_loss_scale_are_refused():
+    layer = XNORLinear(5, 3)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=1.0)
+    DampeningHook()._around(optimizer, {'layer': layer})
+    optimizer.grad_scale = torch.tensor(1024.0)
+    with pytest.raises(ValueError, match='DampeningHook: optimizer SGD.fused=True. with AMP sees scaled gradients'):
+        optimizer.step()

@@ -143,7 +143,7 @@ def test_a_fused_optimizer_with_loss_scaling_is_refused():
     layer, optimizer = driven()
     optimizer.grad_scale = torch.tensor(1024.0)
     loss(layer).backward()
-    with pytest.raises(RuntimeError, match='OvSWWeight: optimizer SGD.fused=True. with AMP .* Use fused=False'):
+    with pytest.raises(ValueError, match='MethodDriver: optimizer SGD.fused=True. with AMP .* Use fused=False'):
         optimizer.step()
 
 

@@ -17,15 +17,14 @@ import torch
 from mmengine.dist import is_main_process
 from mmengine.hooks import EarlyStoppingHook, Hook
 from mmengine.logging import MMLogger
-from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from mmengine.visualization import Visualizer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from ..layers.report import layer_rows
-from ..utils.score_table import ap_rows
-from .binary_hook import has_epochs, unwrap_model
+from rebnn_mm.engine.binary_hook import has_epochs, unwrap_model
+from rebnn_mm.layers.report import layer_rows
+from rebnn_mm.utils.score_table import ap_rows
 
 PLAIN_SECONDS = 60
 """Where there is no terminal for a bar, a line says after so many seconds how far the epoch is."""
@@ -99,7 +98,6 @@ class _Warnings(logging.Handler):
             self.console.print(f'{record.levelname.lower()}: {text}')
 
 
-@HOOKS.register_module()
 class ProgressHook(Hook):
     """Shows a training or a test on the terminal: what it is of, a bar with the time left, a line per epoch.
 

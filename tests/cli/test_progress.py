@@ -9,8 +9,8 @@ import pytest
 from mmengine.hooks import EarlyStoppingHook, Hook
 from rich.console import Console
 
-from rebnn_mm.engine import ProgressHook, progress_hook
-from rebnn_mm.engine.progress_hook import QuietRunner, count, losses_of
+from rebnn_mm.cli import progress as shown
+from rebnn_mm.cli.progress import ProgressHook, QuietRunner, count, losses_of
 from tests.engine.small_runner import SmallClassifier, StopAfter, log_text, runner_config
 
 
@@ -53,7 +53,7 @@ def test_a_terminal_has_a_bar_of_each_epoch_with_the_time_left(tmp_path, monkeyp
 
 
 def test_without_a_terminal_a_long_epoch_has_lines_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(progress_hook, 'PLAIN_SECONDS', 0)
+    monkeypatch.setattr(shown, 'PLAIN_SECONDS', 0)
     lines, _ = lines_of(tmp_path / 'run', monkeypatch)
     assert sum(line.startswith('epoch 2/2, step ') for line in lines) == 3
 
