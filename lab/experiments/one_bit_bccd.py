@@ -1,5 +1,5 @@
 # Blood cells: the one-stage detectors designed for one bit in three sizes, from scratch, and started and distilled by
-# their full-precision blocks, next to the small detector that people take. Labels as in detectors_bccd.py.
+# their full-precision blocks, next to small detectors that people take. Labels as in detectors_bccd.py.
 _base_ = './signs_bccd.py'
 
 title = 'Detectors designed for one bit, blood cells (unit: 24 epochs)'
@@ -14,6 +14,7 @@ for name, label in (
     ('yolox_nano', 'YOLOX-nano'),
     ('yolox_tiny', 'YOLOX-tiny'),
     ('rtmdet_tiny', 'RTMDet-tiny'),
+    ('ssdlite', 'SSDLite'),
 ):
     rival = f'{folder}/rivals/{name}_bccd.py'
     runs += [

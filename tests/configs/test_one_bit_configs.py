@@ -5,6 +5,7 @@ import pytest
 import torch
 from mmdet.structures import DetDataSample
 from mmengine.config import Config
+from mmengine.optim import build_optim_wrapper
 from mmengine.registry import DefaultScope
 from mmengine.runner import save_checkpoint
 from mmengine.structures import InstanceData
@@ -56,9 +57,10 @@ def test_every_3x3_convolution_but_the_stem_is_binary(name):
 
 
 def losses_of(model):
-    sample = DetDataSample(metainfo=dict.fromkeys(('img_shape', 'pad_shape', 'batch_input_shape'), (64, 96)))
+    size = (64, 160)  # two places at the largest stride, which batch norm needs of one image
+    sample = DetDataSample(metainfo=dict.fromkeys(('img_shape', 'pad_shape', 'batch_input_shape'), size))
     sample.gt_instances = InstanceData(bboxes=torch.tensor([[8.0, 8.0, 40.0, 40.0]]), labels=torch.tensor([1]))
-    return model.loss(torch.randn(1, 3, 64, 96), [sample])
+    return model.loss(torch.randn(1, 3, *size), [sample])
 
 
 @pytest.mark.parametrize('name', MEGABYTES)
@@ -77,6 +79,19 @@ def test_a_student_starts_from_its_teacher_and_learns(name, tmp_path):
     total, _ = model.parse_losses(losses)
     total.backward()
     assert total.isfinite() and all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize(
+    'name', sorted(path.name.removesuffix('_bccd.py') for path in FOLDER.glob('rivals/*_bccd.py'))
+)
+def test_a_rival_takes_a_step_of_training(name):
+    model = build(f'rivals/{name}').train()
+    assert not any(isinstance(layer, BinaryLayer) for layer in model.modules())
+    before = {key: value.clone() for key, value in model.named_parameters()}
+    total, _ = model.parse_losses(losses_of(model))
+    build_optim_wrapper(model, read(f'rivals/{name}').optim_wrapper).update_params(total)
+    moved = [not torch.equal(value, before[key]) for key, value in model.named_parameters()]
+    assert total.isfinite() and sum(moved) > len(moved) / 2  # levels without an object keep some
 
 
 def test_a_step_of_training_and_an_exact_file(tmp_path):
