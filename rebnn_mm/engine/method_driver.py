@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from ..layers import BinaryLayer
 from ..quantizers import Quantizer, WeightQuantizer
-from .optimizer_step import around_step, refuse_fsdp1
+from .optimizer_step import around_step, refuse_fsdp1, whole
 
 
 class MethodDriver:
@@ -56,7 +56,9 @@ class MethodDriver:
 
         def trained() -> list[tuple[Tensor, WeightQuantizer]]:
             held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
-            quantizers = [(layer.weight, layer.weight_quantizer) for layer in self._layers if id(layer.weight) in held]
+            # Of layers that share one weight the first runs their rule, which run twice would be another one.
+            first = {(id(layer.weight), type(layer.weight_quantizer)): layer for layer in reversed(self._layers)}
+            quantizers = [(own.weight, own.weight_quantizer) for own in first.values() if id(own.weight) in held]
             return [(weight, quantizer) for weight, quantizer in quantizers if quantizer is not None]
 
         def moving() -> list[tuple[Tensor, WeightQuantizer]]:
@@ -65,7 +67,8 @@ class MethodDriver:
         with torch.no_grad():
             for weight, quantizer in trained():
                 if weight.requires_grad and not resumed:
-                    quantizer.constrain(weight)
+                    with whole(weight) as joined:
+                        quantizer.constrain(joined)
 
         def before_step() -> None:
             for weight, quantizer in moving():
@@ -76,15 +79,19 @@ class MethodDriver:
                         'gradients before the loss scale is taken off, so what this method adds to them would be '
                         'wrong by it. Use fused=False in optim_wrapper.optimizer.'
                     )
-                quantizer.before_step(weight)
+                if has_rule:
+                    with whole(weight) as joined:
+                        quantizer.before_step(joined)
 
         def after_step() -> None:
             for weight, quantizer in moving():
-                quantizer.after_step(weight)
-                quantizer.constrain(weight)
+                with whole(weight) as joined:
+                    quantizer.after_step(joined)
+                    quantizer.constrain(joined)
             followed = [getattr(each, name) for each in self.quantizers for name in each.followed_maxima]
             all_reduce_params(followed, op='max')
-            elsewhere = {layer.weight_quantizer for layer in self._layers} - {own for _, own in trained()}
+            here = {id(weight) for weight, _ in trained()}
+            elsewhere = {layer.weight_quantizer for layer in self._layers if id(layer.weight) not in here}
             for driven in self.quantizers:
                 if driven.hook == 'BinaryHook' and driven not in elsewhere:
                     driven.note_step()
@@ -113,4 +120,5 @@ class MethodDriver:
         """Renew what is learned once per epoch outside the gradient."""
         for layer in self._layers:
             if layer.weight_quantizer is not None and layer.weight.requires_grad:
-                layer.weight_quantizer.begin_epoch(layer.weight)
+                with whole(layer.weight) as joined:
+                    layer.weight_quantizer.begin_epoch(joined)
