@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from lab.device.steps import Waits
 from rebnn_mm.engine import FlipRecorder, MethodDriver, ResilientGradient
 from rebnn_mm.layers import BinaryConv2d
-from rebnn_mm.methods import BNNLinear, ReBNNConv2d, ReBNNLinear
+from rebnn_mm.methods import BNNLinear, OvSWLinear, ReBNNConv2d, ReBNNLinear, SiMaNLinear
 from rebnn_mm.quantizers import MissingHookWarning, Values
 from rebnn_mm.quantizers import base as quantizers_base
 from rebnn_mm.quantizers.shared import BinaryMeanScaleWeight, BinarySign
@@ -120,9 +120,9 @@ def test_replicas_of_data_parallel_have_gradients_and_a_bias():
 def trained(steps=3, closure=False, memory='plain', model=None, **sgd):
     model = block(memory) if model is None else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, **sgd)
-    ResilientGradient(model).attach(optimizer)
-    MethodDriver(model).attach(optimizer)
+    resilient, driver = ResilientGradient(model).attach(optimizer), MethodDriver(model).attach(optimizer)
     for seed in range(steps):
+        driver.begin_epoch()
         x = torch.randn(4, 8, 6, 6, generator=torch.Generator().manual_seed(seed))
 
         def loss(x=x):
@@ -138,6 +138,7 @@ def trained(steps=3, closure=False, memory='plain', model=None, **sgd):
         else:
             loss()
             optimizer.step()
+    assert all(layer.steps == steps for layer in resilient.layers)
     return model
 
 
@@ -449,6 +450,20 @@ def test_tied_weights():
     assert second.weight is first.weight and first.weight.grad.abs().sum() > 0
 
 
+def test_tied_weights_get_a_method_s_rule_once():
+    """OvSW scales small gradients up to a share of the weight and adds its decay; done twice, the decay is double."""
+    net = nn.Sequential(OvSWLinear(4, 4, bias=False), OvSWLinear(4, 4, bias=False))
+    net[1].weight = net[0].weight
+    expected = nn.Parameter(net[0].weight.detach().clone())
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    MethodDriver(net).attach(optimizer)
+    gradients(net, torch.randn(8, 4))
+    expected.grad = net[0].weight.grad.clone()
+    net[0].weight_quantizer.before_step(expected)
+    optimizer.step()
+    assert torch.equal(net[0].weight.grad, expected.grad)
+
+
 def test_tied_weights_under_one_rule_are_refused():
     net = nn.Sequential(ReBNNLinear(4, 4), ReBNNLinear(4, 4))
     net[1].weight = net[0].weight
@@ -535,11 +550,12 @@ def group(tmp_path):
     dist.destroy_process_group()
 
 
-def test_fsdp2_trains_as_one_process(group):
+@pytest.mark.parametrize('method', METHODS)
+def test_fsdp2_trains_as_one_process(method, group):
     from torch.distributed.fsdp import fully_shard
 
-    expected = trained()
-    model = block()
+    expected = trained(model=block(method=method))
+    model = block(method=method)
     fully_shard(model, mesh=group)
     trained(model=model)
     found = {name: v.full_tensor() if hasattr(v, 'full_tensor') else v for name, v in model.state_dict().items()}
@@ -557,10 +573,12 @@ def test_fsdp1_is_refused_for_every_method(rule, group):
 
 
 def linear_net():
+    """5, 3 and 1 channels over 2 processes, of methods whose rules look at a channel, at a weight and at flips."""
     torch.manual_seed(0)
-    net = nn.Sequential(ReBNNLinear(6, 5), nn.Tanh(), ReBNNLinear(5, 3)).double()  # 5 and 3 channels over 2 processes
+    layers = ReBNNLinear(6, 5), nn.Tanh(), SiMaNLinear(5, 3), nn.Tanh(), OvSWLinear(3, 3), nn.Tanh(), ReBNNLinear(3, 1)
+    net = nn.Sequential(*layers).double()
     with torch.no_grad():
-        for layer in (net[0], net[2]):
+        for layer in net[::2]:
             layer.weight.mul_(4)
     return net
 
@@ -568,6 +586,7 @@ def linear_net():
 def steps_of(net, share):
     optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
     ResilientGradient(net).attach(optimizer)
+    MethodDriver(net).attach(optimizer)
     for seed in range(4):
         x = torch.randn(8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))[share]
         optimizer.zero_grad()

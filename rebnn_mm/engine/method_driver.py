@@ -7,7 +7,7 @@ from torch.optim import Optimizer
 
 from ..layers import BinaryLayer
 from ..quantizers import Quantizer, WeightQuantizer
-from .optimizer_step import AroundSteps, trained_by
+from .optimizer_step import AroundSteps, trained_by, whole
 
 
 class MethodDriver(AroundSteps):
@@ -53,41 +53,45 @@ class MethodDriver(AroundSteps):
 
         def trained() -> list[tuple[Tensor, WeightQuantizer]]:
             held = trained_by(optimizer)
-            quantizers = [(layer.weight, layer.weight_quantizer) for layer in self._layers if id(layer.weight) in held]
+            # Of layers that share one weight the first runs their rule, which run twice would be another one.
+            first = {(id(layer.weight), type(layer.weight_quantizer)): layer for layer in reversed(self._layers)}
+            quantizers = [(own.weight, own.weight_quantizer) for own in first.values() if id(own.weight) in held]
             return [(weight, quantizer) for weight, quantizer in quantizers if quantizer is not None]
 
         def moving() -> list[tuple[Tensor, WeightQuantizer]]:
             return [(w, quantizer) for w, quantizer in trained() if w.requires_grad and w.grad is not None]
 
-        def ruled() -> list[tuple[Tensor, WeightQuantizer]]:
-            # A weight that layers share has one gradient, and the rule of the first.
-            return list({id(weight): (weight, own) for weight, own in reversed(moving())}.values())
+        def has_rule(quantizer: WeightQuantizer) -> bool:
+            return type(quantizer).before_step is not WeightQuantizer.before_step
 
         with torch.no_grad():
             for weight, quantizer in trained():
                 if weight.requires_grad and not resumed:
-                    quantizer.constrain(weight)
+                    with whole(weight) as joined:
+                        quantizer.constrain(joined)
 
         def before_step() -> None:
-            for weight, quantizer in ruled():
-                quantizer.before_step(weight)
+            for weight, quantizer in moving():
+                if has_rule(quantizer):
+                    with whole(weight) as joined:
+                        quantizer.before_step(joined)
 
         def after_step() -> None:
-            for weight, quantizer in ruled():
-                quantizer.after_step(weight)
             for weight, quantizer in moving():
-                quantizer.constrain(weight)
+                with whole(weight) as joined:
+                    quantizer.after_step(joined)
+                    quantizer.constrain(joined)
             followed = [getattr(each, name) for each in self.quantizers for name in each.followed_maxima]
             all_reduce_params(followed, op='max')
-            elsewhere = {layer.weight_quantizer for layer in self._layers} - {own for _, own in trained()}
+            here = {id(weight) for weight, _ in trained()}
+            elsewhere = {layer.weight_quantizer for layer in self._layers if id(layer.weight) not in here}
             for driven in self.quantizers:
                 if driven.hook == 'BinaryHook' and driven not in elsewhere:
                     driven.note_step()
 
         for each in self.quantizers:
             each.attach(self)
-        all_own = (layer.weight_quantizer for layer in self._layers)
-        rules = any(type(own).before_step is not WeightQuantizer.before_step for own in all_own if own is not None)
+        rules = any(has_rule(own) for own in (layer.weight_quantizer for layer in self._layers) if own is not None)
         self._around(optimizer, before_step if rules else None, after_step)
         return self
 
@@ -107,4 +111,5 @@ class MethodDriver(AroundSteps):
         """Renew what is learned once per epoch outside the gradient."""
         for layer in self._layers:
             if layer.weight_quantizer is not None and layer.weight.requires_grad:
-                layer.weight_quantizer.begin_epoch(layer.weight)
+                with whole(layer.weight) as joined:
+                    layer.weight_quantizer.begin_epoch(joined)

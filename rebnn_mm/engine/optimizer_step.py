@@ -1,11 +1,12 @@
 """Functions that run around each step of a PyTorch optimizer, on final gradients."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.optim import Optimizer
 
 from rebnn_mm.errors import RebnnError
@@ -112,3 +113,17 @@ def local(tensor: Tensor) -> Tensor:
     if not all(isinstance(p, Replicate) or p == Shard(0) for p in tensor.placements):
         raise RebnnError(f'rules of binary layers need whole channels, Shard(0); this one has {tensor.placements}')
     return tensor.to_local()
+
+
+@contextmanager
+def whole(weight: Tensor) -> Iterator[Tensor]:
+    """Give a rule all channels of a weight and its gradient; this process keeps what it changes in its own ones."""
+    if not isinstance(weight, DTensor):
+        yield weight
+        return
+    joined = nn.Parameter(weight.full_tensor())
+    joined.grad = weight.grad.full_tensor() if isinstance(weight.grad, DTensor) else None
+    yield joined
+    for own, changed in ((weight, joined.detach()), (weight.grad, joined.grad)):
+        if own is not None and changed is not None:
+            own.copy_(distribute_tensor(changed, weight.device_mesh, weight.placements))

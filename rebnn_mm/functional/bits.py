@@ -93,7 +93,8 @@ def pack(x: Tensor, what: int = NEGATIVE) -> tuple[Tensor, Layout]:
         return bits, layout
     values: Any = x.as_strided((x.numel(),), (1,))
     if x.device.type == 'cpu' and x.dtype != torch.bfloat16:
-        values = values.numpy()  # one pass, as in the kernel
+        # One pass, as in the kernel. numpy() would pin the size of a weight's storage, which FSDP2 frees.
+        values = np.from_dlpack(values)
     flags = values < 0 if what == NEGATIVE else abs(values) <= 1 if what == WITHIN_ONE else values != 0
     return _pack_words(torch.as_tensor(flags)), layout
 
