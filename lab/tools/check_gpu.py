@@ -301,9 +301,10 @@ def check_device(device: str) -> None:
     import torch
 
     if device.startswith('cuda') and not torch.cuda.is_available():
+        goals = ', '.join(f'{name} {goal}' for name, goal in STEP_GOALS.items())
         raise RebnnError(
-            f'PyTorch {torch.__version__} sees no GPU, so there is nothing to prove. What of it a CPU can do: '
-            '--device cpu.'
+            f'PyTorch {torch.__version__} sees no GPU, so there is nothing to prove, and the goals of a step '
+            f'({goals} times the real one) are not measured. What of it a CPU can do: --device cpu.'
         )
 
 

@@ -11,6 +11,7 @@ import torch
 from rebnn_mm.functional import bits
 from rebnn_mm.functional.bits import NEGATIVE, TRUE, WITHIN_ONE, pack, unpack
 from rebnn_mm.functional.sign import sign
+from tests.scripts import run_code
 
 ROOT = Path(__file__).parents[2]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 1.0000001, float('nan'), float('inf'), -float('inf'), 1e-45, -1e-45]
@@ -91,6 +92,39 @@ def test_tritons_kernels_in_their_interpreter():
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+COMPILE = """
+import re, torch
+torch.cuda.is_available = lambda: True  # compiling needs no card
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from rebnn_mm.functional.bits import BLOCK, NEGATIVE, TRUE, WITHIN_ONE, _pack, _unpack
+
+packing = [
+    (_pack, dict(x=kind, bits='*u8', count=count), dict(WHAT=what, BYTES=BLOCK // 8))
+    for kind, count, what in [('*fp32', 'i32', NEGATIVE), ('*bf16', 'i64', WITHIN_ONE), ('*u8', 'i32', TRUE)]
+]
+unpacking = [
+    (_unpack, dict(bits='*u8', y=kind, count=count), dict(SIGNS=signs, VALUES=BLOCK))
+    for kind, count, signs in [('*fp32', 'i32', True), ('*bf16', 'i64', True), ('*u8', 'i32', False)]
+]
+for kernel, types, constants in packing + unpacking:
+    source = ASTSource(kernel, types | dict.fromkeys(constants, 'constexpr'), constants)
+    made = triton.compile(source, target=GPUTarget('cuda', 90, 32)).asm
+    offsets = re.findall(r'tt[.]addptr .* : .*, tensor<[0-9x]*(i[0-9]+)>', made['ttir'])
+    assert len(made['cubin']) > 1000 and offsets == ['i64'] * 2, offsets
+"""
+
+
+@pytest.mark.slow
+def test_the_kernels_compile_for_a_gpu_with_offsets_of_64_bits(tmp_path, monkeypatch):
+    pytest.importorskip('triton')
+    monkeypatch.setenv('TRITON_CACHE_DIR', str(tmp_path))
+    monkeypatch.delenv('TRITON_INTERPRET', raising=False)
+    done = run_code(COMPILE)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif('TRITON_INTERPRET' not in os.environ, reason='needs the interpreter')
