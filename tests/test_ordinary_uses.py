@@ -450,20 +450,6 @@ def test_tied_weights():
     assert second.weight is first.weight and first.weight.grad.abs().sum() > 0
 
 
-def test_tied_weights_get_a_method_s_rule_once():
-    """OvSW scales small gradients up to a share of the weight and adds its decay; done twice, the decay is double."""
-    net = nn.Sequential(OvSWLinear(4, 4, bias=False), OvSWLinear(4, 4, bias=False))
-    net[1].weight = net[0].weight
-    expected = nn.Parameter(net[0].weight.detach().clone())
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    MethodDriver(net).attach(optimizer)
-    gradients(net, torch.randn(8, 4))
-    expected.grad = net[0].weight.grad.clone()
-    net[0].weight_quantizer.before_step(expected)
-    optimizer.step()
-    assert torch.equal(net[0].weight.grad, expected.grad)
-
-
 def test_tied_weights_under_one_rule_are_refused():
     net = nn.Sequential(ReBNNLinear(4, 4), ReBNNLinear(4, 4))
     net[1].weight = net[0].weight
