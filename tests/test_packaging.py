@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 
 ROOMS = [
     '.mim', 'analysis', 'benchmark', 'cli', 'datasets', 'deploy', 'engine', 'evaluation', 'export', 'functional',
-    'layers', 'methods', 'models', 'quantizers', 'utils', 'zoo',
+    'layers', 'methods', 'models', 'quantizers', 'starts', 'utils', 'zoo',
 ]  # fmt: skip
 LIBRARIES = ['librebnn.so', 'librebnn_ort.so']
 
@@ -116,6 +116,11 @@ def test_wheel_holds_these_rooms_and_no_laboratory(installed):
     assert sorted(path.name for path in (installed / 'rebnn_mm').iterdir() if path.is_dir()) == ROOMS
     others = [path.name for path in installed.iterdir() if not path.name.endswith('.dist-info')]
     assert sorted(others) == ['rebnn_check_env.py', 'rebnn_command.py', 'rebnn_mm']
+
+
+def test_wheel_holds_starts_each_with_its_card(installed):
+    starts = files(installed / 'rebnn_mm' / 'starts', '*')
+    assert starts == {'one_bit_tiny.md', 'one_bit_tiny.npz'}
 
 
 def test_installed_package_finds_its_own_configs(installed):

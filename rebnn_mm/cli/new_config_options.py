@@ -28,7 +28,7 @@ BASES = {
 }
 """Our detectors by name, the default first: without a teacher, and with ``_taught`` filled in."""
 
-STARTS: dict[str, str] = {}
+STARTS = {'tiny': 'rebnn://one_bit_tiny'}
 """What the teacher of a base starts from if nothing else is asked for."""
 
 STEPS = 1200

@@ -321,6 +321,14 @@ def test_the_teacher_of_tiny_begins_as_the_package_says(shipped, tmp_path, capsy
     assert all((value == 1).all() for value in backbone.state_dict().values())
 
 
+@pytest.mark.parametrize('base', STARTS)
+def test_the_start_that_the_package_holds_fills_the_teacher(base, tmp_path):
+    write(tmp_path / 'mine.py', '--base', base, '--teacher')
+    backbone = MODELS.build(Config.fromfile(tmp_path / 'mine_teacher.py').model.backbone)
+    backbone.init_weights()
+    assert all(layer.running_mean.abs().max() > 0 for layer in backbone.modules() if hasattr(layer, 'running_mean'))
+
+
 @pytest.mark.parametrize(
     'words',
     [['--base', 'tiny', '--teacher', '--start', 'none'], ['--base', 'tiny'], ['--base', 'nano', '--teacher']],
