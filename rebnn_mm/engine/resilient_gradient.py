@@ -13,11 +13,17 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
 from ..errors import RebnnError
-from ..functional import channel_dims, channel_mean_abs, limit_gamma, zero_outside_one_
-from ..functional.resilient import add_reconstruction_, flips_since, join_channels, measure_channels
+from ..functional import channel_dims, channel_mean_abs, zero_outside_one_
 from ..layers import BinaryLayer
-from ..methods import ReBNNWeight
-from ..methods.rebnn import ALPHA_MIN
+from ..methods.rebnn import (
+    ALPHA_MIN,
+    ReBNNWeight,
+    add_reconstruction_,
+    flips_since,
+    join_channels,
+    limit_gamma,
+    measure_channels,
+)
 from .optimizer_step import AroundSteps, local, trained_by
 
 
@@ -130,7 +136,8 @@ class ResilientGradient(AroundSteps):
 
     1. before: :math:`\delta_w = \alpha G 1_{|w| \le 1} + \gamma (w - \alpha b)` and
        :math:`\delta_{\alpha_i} = \sum_j G_{ij} b_{ij} - \gamma_i \sum_j (w_{ij} - \alpha_i b_{ij}) b_{ij}`, with
-       gamma limited to where the term stays a share of the task's gradient (:func:`rebnn_mm.functional.limit_gamma`);
+       gamma limited to where the term stays a share of the task's gradient
+       (:func:`rebnn_mm.methods.rebnn.limit_gamma`);
     2. the optimizer's step;
     3. after: :math:`\gamma_i =` share of flipped signs :math:`\cdot \max_j |G_{ij}|` within its bounds.
 

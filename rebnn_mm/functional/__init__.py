@@ -10,7 +10,6 @@ from .channel import (
     weight_dims,
 )
 from .levels import symmetric_codes, symmetric_round, ternary_codes
-from .resilient import limit_gamma
 from .scaled_sign import tensor_sign, tensor_sign_codes, zero_outside_one, zero_outside_one_
 from .sign import (
     is_pair,
@@ -29,7 +28,6 @@ __all__ = [
     'channel_dims',
     'channel_mean_abs',
     'is_pair',
-    'limit_gamma',
     'per_channel',
     'per_channel_factor',
     'sharpness_at',

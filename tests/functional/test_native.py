@@ -9,10 +9,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
 from rebnn_mm import native_library
-from rebnn_mm.functional import native, resilient, sign
+from rebnn_mm.functional import native, sign
 from rebnn_mm.functional.native import linear_sign_sums, pack_signs, sign_sums
 from rebnn_mm.functional.sign_product import Geometry, sign_product
 from rebnn_mm.layers import BinaryConv2d, BinaryLinear
+from rebnn_mm.methods import rebnn
 from tests.scripts import run_code
 
 needs_kernels = pytest.mark.skipif(native.library() is None, reason='the kernels are not compiled here')
@@ -218,12 +219,12 @@ def test_signs_are_those_of_pytorch(shape, threads, without_kernels):
 
 def rule(weight, grad, alpha, gamma, mask):
     """A step of the rule, from measuring to flips."""
-    grad, latent = resilient.join_channels([grad]), resilient.join_channels([weight])
-    channels = resilient.measure_channels(grad, latent, alpha)
-    resilient.add_reconstruction_(grad, latent, alpha, gamma, mask)
-    now = resilient.join_channels([weight - 0.5 * grad.values.view_as(weight)])
+    grad, latent = rebnn.join_channels([grad]), rebnn.join_channels([weight])
+    channels = rebnn.measure_channels(grad, latent, alpha)
+    rebnn.add_reconstruction_(grad, latent, alpha, gamma, mask)
+    now = rebnn.join_channels([weight - 0.5 * grad.values.view_as(weight)])
     changed_before = torch.rand(weight.numel()) < 0.5
-    return (*channels[:5], grad.values, *resilient.flips_since(channels.negative, now, changed_before))
+    return (*channels[:5], grad.values, *rebnn.flips_since(channels.negative, now, changed_before))
 
 
 @needs_kernels
@@ -288,16 +289,16 @@ def test_nan_infinity_and_denormals_give_what_the_formulas_do(mask, repeats):
     for one in (latent, grad):  # every channel of the gradient has a NaN, only one of the latent weight
         _, grad_alpha = native.scaled_sign_gradient(one, latent, alpha)
         same(grad_alpha, (one * signs).sum(dim=1))
-        negative, largest, task, magnitude, distance = resilient.measure_by_kernel(one, latent, alpha)
+        negative, largest, task, magnitude, distance = rebnn.measure_by_kernel(one, latent, alpha)
         assert torch.equal(negative, latent < 0)
         same(largest, one.abs().amax(dim=1))
         same(task, one.norm(dim=1))
         same(magnitude, latent.abs().sum(dim=1))
         same(distance, residual.norm(dim=1))
     finished = grad.clone()
-    assert resilient.add_by_kernel_(finished, latent, alpha, gamma, mask)
+    assert rebnn.add_by_kernel_(finished, latent, alpha, gamma, mask)
     same(finished, torch.where(passes, grad, 0) + wide_gamma * residual)
-    changed, flips, backs = resilient.count_by_kernel(latent, grad < 0, grad > 0)
+    changed, flips, backs = rebnn.count_by_kernel(latent, grad < 0, grad > 0)
     assert torch.equal(changed, (grad < 0) != (latent < 0))
     assert torch.equal(flips, changed.sum(dim=1)) and torch.equal(backs, (changed & (grad > 0)).sum(dim=1))
 
@@ -307,7 +308,7 @@ def test_nan_infinity_and_denormals_give_what_the_formulas_do(mask, repeats):
 def test_one_nan_in_a_gradient_is_measured(where):
     grad = torch.randn(2, 35)
     grad[0, where] = float('nan')
-    _, largest, task, *_ = resilient.measure_by_kernel(grad, torch.randn(2, 35), torch.ones(2))
+    _, largest, task, *_ = rebnn.measure_by_kernel(grad, torch.randn(2, 35), torch.ones(2))
     assert largest.isnan().tolist() == task.isnan().tolist() == [True, False]
 
 
@@ -349,8 +350,8 @@ SIZES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 LATENT_FUNCTIONS = {
     'scaled_sign_gradient': (native.scaled_sign_gradient, 3, []),
-    'measure_by_kernel': (resilient.measure_by_kernel, 3, []),
-    'add_by_kernel_': (resilient.add_by_kernel_, 4, [True]),
+    'measure_by_kernel': (rebnn.measure_by_kernel, 3, []),
+    'add_by_kernel_': (rebnn.add_by_kernel_, 4, [True]),
 }
 
 
@@ -379,8 +380,8 @@ def test_flags_of_other_memory_or_size_are_left_to_pytorch(how):
     for i in range(3):
         given = list(made)
         given[i] = {**OTHERWISE, **SIZES}[how](made[i])
-        assert resilient.count_by_kernel(*given) is None, i
-    assert resilient.count_by_kernel(*made) is not None
+        assert rebnn.count_by_kernel(*given) is None, i
+    assert rebnn.count_by_kernel(*made) is not None
 
 
 @needs_kernels
@@ -434,11 +435,11 @@ def test_a_product_of_two_types_is_left_to_pytorch():
 @needs_kernels
 def test_results_lie_next_to_the_weights_whatever_the_default_device():
     latent, grad, alpha = torch.randn(3, 4), torch.randn(3, 4), torch.rand(3)
-    expected = resilient.measure_by_kernel(grad, latent, alpha), resilient.count_by_kernel(latent, grad < 0, None)
+    expected = rebnn.measure_by_kernel(grad, latent, alpha), rebnn.count_by_kernel(latent, grad < 0, None)
     x, weight = torch.randn(1, 4, 1, 1), torch.randn(3, 4, 1, 1)
     sums = sign_sums(x, weight, *CONVOLUTION)
     with torch.device('meta'):
-        found = resilient.measure_by_kernel(grad, latent, alpha), resilient.count_by_kernel(latent, grad < 0, None)
+        found = rebnn.measure_by_kernel(grad, latent, alpha), rebnn.count_by_kernel(latent, grad < 0, None)
         assert torch.equal(sign_sums(x, weight, *CONVOLUTION), sums)
     for ours, theirs in zip(found, expected, strict=True):
         assert all(map(torch.equal, ours, theirs))
@@ -448,7 +449,7 @@ def test_results_lie_next_to_the_weights_whatever_the_default_device():
 def test_modes_and_transforms_of_pytorch_see_its_own_operators():
     x = torch.randn(3, 4)
     with FakeTensorMode(allow_non_fake_inputs=True):
-        assert native.signs(x) is None and resilient.measure_by_kernel(x, x, x[:, 0].clone()) is None
+        assert native.signs(x) is None and rebnn.measure_by_kernel(x, x, x[:, 0].clone()) is None
         assert linear_sign_sums(x, x) is None
 
     def looked_at(row):

@@ -1,6 +1,6 @@
 import torch
 
-from rebnn_mm.functional.resilient import add_reconstruction_, join_channels, measure_channels
+from rebnn_mm.methods.rebnn import add_reconstruction_, join_channels, measure_channels
 from tests.tolerances import FLOAT64_EXACT
 
 
