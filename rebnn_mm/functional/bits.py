@@ -1,7 +1,8 @@
 """One bit for each value of what a backward pass needs of signs and masks.
 
 On a GPU by Triton's kernels, on a CPU by NumPy's, elsewhere by PyTorch's operators; the bits are the same. The kernels
-have run in Triton's interpreter only, not on a GPU yet. This file is imported when a layer first packs something.
+of this form have run in Triton's interpreter and compile for a GPU, but have not run on one yet. This file is imported
+when a layer first packs something.
 
 Bits lie in the order in which the values lie in memory, eight to a byte, the first in the lowest bit.
 """
