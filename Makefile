@@ -22,7 +22,7 @@ endif
 RUNTIME = rebnn_mm/deploy/lib/librebnn_ort.so
 RUNTIME_SOURCES = $(wildcard runtime/CMakeLists.txt runtime/include/* runtime/src/* runtime/ort/*.* setup.py)
 
-.PHONY: help setup demo test test-all lint format docs docs-version clean
+.PHONY: help setup demo test test-all lint format training-cost docs docs-version clean
 
 help:
 	@echo 'make demo      set up, train on blood cells, pack, print AP, milliseconds and megabytes'
@@ -30,6 +30,7 @@ help:
 	@echo 'make test-all  the same with the slow ones: fuzzing, sanitizers, emulation, long trainings'
 	@echo 'make lint      set up, check style, format and types'
 	@echo 'make format    set up, rewrite the files in the house format'
+	@echo 'make training-cost  measure operators, bytes and time of a training step, and the goals of a GPU where there is one'
 	@echo 'make docs      write the documentation site to build/site, with an environment of its own in $(DOCS_VENV)'
 	@echo 'make docs-version  commit the site of this version to the branch gh-pages'
 	@echo 'make setup     only make the environment in $(VENV)'
@@ -53,6 +54,12 @@ test: setup
 
 test-all: setup
 	$(PYTEST)
+
+training-cost: setup
+	$(PYTHON) -m lab.tools.count_operators
+	$(PYTHON) -m lab.tools.benchmark_training configs/imagenet/resnet18_rebnn_imagenet.py --variants real rebnn sums recompute \
+	    --batch-size 32 --image-size 224 --no-memory --rounds 3 --warmup 1 --batches 1 --threads 1
+	-$(PYTHON) -m lab.tools.check_gpu
 
 lint: setup
 	$(PYTHON) -m ruff check .
