@@ -67,8 +67,7 @@ class WeightHistory:
     def flip_percent(self, layer: str, quantity: str = 'sequential') -> tuple[list[int], list[float]]:
         """Epochs and a flip ratio in percent of the layer's weights.
 
-        An epoch without a step of the layer is left out, and so is one that cannot have sequential flips because no
-        epoch was seen before.
+        Left out are epochs without a step of the layer, and for sequential flips the first.
         """
         self._check_known(layer, self.layers, 'layer')
         count = QUANTITIES[quantity][1]

@@ -137,7 +137,6 @@ class InterruptHook(Hook):
         self.asked = False
 
     def before_train(self, runner: Runner) -> None:
-        """Wait for Ctrl-C."""
         signal.signal(signal.SIGINT, self._note)
 
     def _note(self, *_: object) -> None:
@@ -145,14 +144,12 @@ class InterruptHook(Hook):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def after_train_iter(self, runner: Runner, *_: Any, **__: Any) -> None:
-        """Stop here."""
         if self.asked:
             raise KeyboardInterrupt
 
     after_val_iter = after_train_iter
 
     def after_train(self, runner: Runner) -> None:
-        """Leave Ctrl-C to what comes next."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
