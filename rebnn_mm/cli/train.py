@@ -128,10 +128,7 @@ def starting_checkpoint(cfg: Config) -> str | None:
 
 
 class InterruptHook(Hook):
-    """Ends a training on Ctrl-C between two steps, where no checkpoint is half written and no worker half started.
-
-    A second Ctrl-C ends it at once.
-    """
+    """Ends a training on Ctrl-C between two steps, where nothing is half written; on a second one at once."""
 
     def __init__(self) -> None:
         self.asked = False
