@@ -27,6 +27,7 @@ from rebnn_mm.analysis.figure_style import COLOURS, figure_style
 from rebnn_mm.cli.curves import collect, read_entries
 from rebnn_mm.deploy import Detections, load
 from rebnn_mm.deploy.zoo import cards, zoo_path
+from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.score_table import print_scores
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,7 +42,7 @@ def run(*command: object) -> None:
     script = [sys.executable, 'rebnn_command.py']
     done = subprocess.run([*script, *words[1:]], cwd=ROOT, env=environment(), check=False)
     if done.returncode != 0:
-        sys.exit(f'demo/run_demo.py: the command above ended with exit code {done.returncode}; its message says why.')
+        raise RebnnError(f'the command above ended with exit code {done.returncode}; its message says why.')
 
 
 def environment() -> dict[str, str]:
@@ -190,6 +191,7 @@ it must be after {number} images: the AP of the paper's table needs all of COCO 
 LEARN = {'blood-cells': learn_blood_cells, 'coco': learn_coco}
 
 
+@report_errors
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--data', choices=LEARN, default='blood-cells', help='default: %(default)s')
@@ -200,7 +202,7 @@ def main() -> None:
     os.chdir(ROOT)
     work_dir = args.work_dir or Path(time.strftime('work_dirs/demo_%Y%m%d_%H%M%S'))
     if work_dir.exists():
-        sys.exit(f'demo/run_demo.py: {work_dir} exists already. Name a new folder, or leave --work-dir out.')
+        raise RebnnError(f'{work_dir} exists already.', fix='Name a new folder, or leave --work-dir out.')
 
     made = LEARN[args.data](work_dir, args.cfg_options)
     curves = work_dir / 'curves.png'

@@ -16,6 +16,7 @@ from typing import Any
 
 from rebnn_mm.deploy import Classifier, DeployError, Detections, Detector, ImageError, load
 from rebnn_mm.deploy.run import as_json, positive, share
+from rebnn_mm.errors import RebnnError, report_errors
 
 LARGEST = 32 << 20
 """Bytes of an image file."""
@@ -122,6 +123,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+@report_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until it is stopped."""
     args = parse_args(arguments)
@@ -129,13 +131,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         import fastapi  # noqa: F401
         import uvicorn
     except ImportError as error:
-        raise SystemExit(f'serve.py: {error.name} is not installed. Run: pip install fastapi uvicorn') from None
-    try:
-        model = load(args.model, args.threads)
-        if not isinstance(model, Classifier | Detector):
-            raise SystemExit(f'serve.py: {args.model} gives neither labels nor boxes of images')
-    except DeployError as error:
-        raise SystemExit(f'serve.py: {error}') from None
+        raise RebnnError(f'{error.name} is not installed.', fix='Run: pip install fastapi uvicorn') from error
+    model = load(args.model, args.threads)
+    if not isinstance(model, Classifier | Detector):
+        raise RebnnError(f'{args.model} gives neither labels nor boxes of images.')
     uvicorn.run(make_app(model, args.batch, score_thr=args.score_thr), host=args.host, port=args.port)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -20,10 +19,11 @@ import numpy as np
 import onnxruntime
 
 from rebnn_mm.deploy import load
-from rebnn_mm.deploy.errors import DeployError, first_sentence
+from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.deploy.measurement import conditions, describe_cpu, measure, pin, statistics_of, versions, warnings_of
 from rebnn_mm.deploy.model import ImageModel
 from rebnn_mm.deploy.run import positive
+from rebnn_mm.errors import RebnnError, report_errors
 
 
 def parse_args() -> argparse.Namespace:
@@ -46,17 +46,13 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> int:
+@report_errors
+def main() -> None:
     args = parse_args()
-    try:
-        report = benchmark(args)
-        print('\n'.join(table(report)))
-        if args.json:
-            args.json.write_text(json.dumps(report, indent=2) + '\n', encoding='utf-8')
-    except (DeployError, ValueError, OSError) as error:
-        print(f'benchmark_board: {error}', file=sys.stderr)
-        return 1
-    return 0
+    report = benchmark(args)
+    print('\n'.join(table(report)))
+    if args.json:
+        args.json.write_text(json.dumps(report, indent=2) + '\n', encoding='utf-8')
 
 
 def benchmark(args: argparse.Namespace, root: Path = Path('/')) -> dict[str, Any]:
@@ -67,8 +63,7 @@ def benchmark(args: argparse.Namespace, root: Path = Path('/')) -> dict[str, Any
         root: where ``proc`` and ``sys`` are.
 
     Raises:
-        DeployError: the packed model cannot be used.
-        ValueError: another argument does not fit; one sentence says which.
+        RebnnError: the packed model or another argument does not fit; one sentence says which.
     """
     core = None if args.threads > 1 else pin(args.core, root)
     run, prepared = make_packed_runner(args.model, args.threads, args.size)
@@ -103,7 +98,7 @@ def make_packed_runner(
     """Make a function that runs a packed model once on a prepared image of noise, and say the size of that image."""
     model = load(path, threads=threads)
     if not isinstance(model, ImageModel):
-        raise ValueError(f'{path} is not a model for images.')
+        raise RebnnError(f'{path} is not a model for images.')
     assert model.metadata.preprocess is not None
     prepared = model.metadata.preprocess(np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8))
     height, width = prepared.image.shape[2:]
@@ -114,17 +109,17 @@ def real_runner(path: Path, threads: int, size: tuple[int, int]) -> Callable[[],
     """Make a function that runs another ONNX file once, with ONNX Runtime's default optimisations, on float noise.
 
     Raises:
-        ValueError: there is no such file, or its input is not a batch of images.
+        RebnnError: there is no such file, or its input is not a batch of images.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     try:
         session = onnxruntime.InferenceSession(str(path), options, providers=['CPUExecutionProvider'])
     except Exception as error:  # its classes have no common base below Exception
-        raise ValueError(f'{path}: ONNX Runtime does not take it ({first_sentence(error)})') from None
+        raise RebnnError(f'{path}: ONNX Runtime does not take it ({first_sentence(error)}).') from error
     first, *others = session.get_inputs()
     if others or first.type != 'tensor(float)' or len(first.shape) != 4:
-        raise ValueError(f'{path}: --against takes a file whose one input is an image of floats.')
+        raise RebnnError(f'{path}: --against takes a file whose one input is an image of floats.')
     wanted = (1, 3, *size)
     shape = [have if isinstance(have, int) else want for have, want in zip(first.shape, wanted, strict=True)]
     feeds = {first.name: np.random.default_rng(0).normal(size=shape).astype(np.float32)}
@@ -152,4 +147,4 @@ def table(report: dict[str, Any]) -> list[str]:
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    main()

@@ -1,4 +1,10 @@
-_base_ = ['../_base_/models/faster_rcnn_r18_bccd_binary.py', '../_base_/methods/bidet.py']
+_base_ = [
+    '../_base_/models/faster_rcnn_r18_bccd_binary.py',
+    '../_base_/datasets/bccd_detection_320x240.py',
+    '../_base_/schedules/bccd_24e_binary.py',
+    '../_base_/runtime/binary.py',
+    '../_base_/methods/bidet.py',
+]
 
 # Blood cells with BiDet, from scratch: convolutions, heads and losses of ../coco/faster_rcnn_r18_bidet_coco.py. The
 # losses start when the learning rate has fallen to half, as in BiDet's schedules: here after twelve epochs.

@@ -1,4 +1,10 @@
-_base_ = ['../_base_/models/faster_rcnn_r18_bccd_binary.py', '../_base_/methods/rebnn.py']
+_base_ = [
+    '../_base_/models/faster_rcnn_r18_bccd_binary.py',
+    '../_base_/datasets/bccd_detection_320x240.py',
+    '../_base_/schedules/bccd_24e_binary.py',
+    '../_base_/runtime/binary.py',
+    '../_base_/methods/rebnn.py',
+]
 
 # Blood cells with ReBNN, from scratch: block and layers of ../coco/faster_rcnn_r18_rebnn_coco.py.
 model = dict(

@@ -1,7 +1,9 @@
 # For a method (METHOD=xnor): configs/_base_/methods.
 _base_ = [
     '../_base_/models/vgg_small_cifar.py',
+    '../_base_/datasets/cifar10.py',
     '../_base_/schedules/cifar10_200e.py',
+    '../_base_/runtime/cifar10.py',
     '../_base_/methods/{{$METHOD:rebnn}}.py',
 ]
 

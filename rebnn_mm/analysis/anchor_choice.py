@@ -65,10 +65,7 @@ def fit_of(
 
 
 def choose_anchors(sides: NDArray, stride: int, weights: NDArray | None = None) -> Anchors:
-    """The fewest anchors beyond which more would hardly fit better.
-
-    Scales are in a geometric row between the small and the large boxes.
-    """
+    """The fewest anchors, of scales in a geometric row, beyond which more would hardly fit better."""
     roots = np.sqrt(sides.prod(axis=1)) / stride
     order = np.argsort(roots)
     share = np.cumsum(np.ones(len(roots)) if weights is None else weights[order])

@@ -25,10 +25,7 @@ class InputShape(NamedTuple):
 
 
 def build_network(cfg: Config) -> nn.Module:
-    """Build the model of a config of mmdet, mmpretrain or mmengine as it is before initialisation.
-
-    No weights are read or fetched: those of ``init_cfg``, ``load_from`` and of a teacher are only read by a runner.
-    """
+    """Build the model of a config of mmdet, mmpretrain or mmengine before initialisation; weights are not read."""
     if not cfg.get('model'):
         raise RebnnError(f'{cfg.filename}: the config has no model. Name a config that tools/train.py would take.')
     model = copy.deepcopy(cfg.model)

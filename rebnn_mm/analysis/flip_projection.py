@@ -73,9 +73,8 @@ def verdict(projection: FlipProjection, wrapper: Mapping[str, Any], enough: floa
     """One sentence: how often signs flip in the whole training, and what to do where that cannot suffice.
 
     A random start gives every second weight the wrong sign, and only a flip can correct one. With as many flips as
-    weights each sign can have been decided by data once, which is why :data:`ENOUGH` is 100 %. Recorded runs agree:
-    blood-cell detectors with flips of 12 to 28 % ended 13 points of AP50 or more below full precision, whatever the
-    method; the networks on CIFAR-10 that learned had 140 to 220 %. So many are necessary, not sufficient.
+    weights each sign can have been decided by data once, which is why :data:`ENOUGH` is 100 %. So many are
+    necessary, not sufficient (lab/reports/oscillation.md).
     """
     total, least = projection.percent, projection.least
     option = 'optim_wrapper.paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult={})))'

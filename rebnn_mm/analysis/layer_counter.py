@@ -222,9 +222,5 @@ def _scales(layer: BinaryLayer) -> int:
 
 
 def _in_a_prediction(key: str) -> bool:
-    """Whether a parameter of a quantizer, by its name in the layer, is needed once training is over.
-
-    The weight quantizer's are in the codes and their factors; parts of an activation quantizer (FDA's noise) are there
-    for training only.
-    """
+    """Whether a quantizer's parameter is needed once training is over; those of weights are in the codes by then."""
     return key.startswith('activation_quantizer.') and key.count('.') == 1

@@ -65,11 +65,7 @@ class WeightHistory:
         return list({(c['layer'], c['channel']): None for entry in self.entries for c in entry['channels']})
 
     def flip_percent(self, layer: str, quantity: str = 'sequential') -> tuple[list[int], list[float]]:
-        """Epochs and a flip ratio in percent of the layer's weights.
-
-        An epoch without a step of the layer is left out, and so is one that cannot have sequential flips because no
-        epoch was seen before.
-        """
+        """Epochs and a flip ratio in percent of the layer's weights, without the epochs in which it is not known."""
         self._check_known(layer, self.layers, 'layer')
         count = QUANTITIES[quantity][1]
         epochs, values = [], []

@@ -128,16 +128,12 @@ def starting_checkpoint(cfg: Config) -> str | None:
 
 
 class InterruptHook(Hook):
-    """Ends a training on Ctrl-C between two steps, where no checkpoint is half written and no worker half started.
-
-    A second Ctrl-C ends it at once.
-    """
+    """Ends a training on Ctrl-C between two steps, where nothing is half written; on a second one at once."""
 
     def __init__(self) -> None:
         self.asked = False
 
     def before_train(self, runner: Runner) -> None:
-        """Wait for Ctrl-C."""
         signal.signal(signal.SIGINT, self._note)
 
     def _note(self, *_: object) -> None:
@@ -145,14 +141,12 @@ class InterruptHook(Hook):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def after_train_iter(self, runner: Runner, *_: Any, **__: Any) -> None:
-        """Stop here."""
         if self.asked:
             raise KeyboardInterrupt
 
     after_val_iter = after_train_iter
 
     def after_train(self, runner: Runner) -> None:
-        """Leave Ctrl-C to what comes next."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

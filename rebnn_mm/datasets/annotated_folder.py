@@ -64,11 +64,7 @@ class Annotated(NamedTuple):
 
 
 def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = None) -> Annotated:
-    """Find the annotations of a folder in any form, read them and check them against the images.
-
-    Names of files and folders, lists of VOC and a ``data.yaml`` say what belongs to which split. Where nothing says
-    what is for validation, a fifth of the images is, chosen by a seed.
-    """
+    """Find the annotations of a folder in any form, read them and check them against the images."""
     folder = Path(folder).resolve()
     if not folder.is_dir():
         raise RebnnError(f'there is no folder {folder}.')

@@ -18,6 +18,8 @@ from torch.utils.data import Dataset
 from rebnn_mm.errors import RebnnError
 
 DOWNLOAD = 'https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz'
+FOLDER = 'cifar-10-batches-py'
+"""What the archive unpacks to."""
 
 
 @DATASETS.register_module()
@@ -63,7 +65,7 @@ class CIFAR10Archive(BaseDataset):
         split: str,
         *,
         data_root: str = '',
-        data_prefix: dict[str, str] = dict(root='cifar-10-batches-py'),
+        data_prefix: dict[str, str] = dict(root=FOLDER),
         **kwargs: Any,
     ) -> None:
         if split not in self.BATCHES:
@@ -79,7 +81,7 @@ class CIFAR10Archive(BaseDataset):
             if not path.is_file():
                 raise FileNotFoundError(
                     f'CIFAR10Archive: no {path}. Download {DOWNLOAD} and unpack it to {path.parent.parent}, or set '
-                    'data_root of the data set to where cifar-10-batches-py lies.'
+                    f'data_root of the data set to where {FOLDER} lies.'
                 )
             with path.open('rb') as file:
                 batch = pickle.load(file, encoding='latin1')
@@ -138,7 +140,7 @@ class CIFAR10Resident(Dataset):
         split: str,
         *,
         data_root: str = '',
-        data_prefix: dict[str, str] = dict(root='cifar-10-batches-py'),
+        data_prefix: dict[str, str] = dict(root=FOLDER),
         indices: int | None = None,
         padding: int = 0,
         device: str | None = None,

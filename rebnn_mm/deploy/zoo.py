@@ -67,12 +67,7 @@ def zoo_path(name: str | PathLike[str]) -> Path:
 
 
 def like_zoo(name: str) -> str:
-    """Ask for the model or the sample image of the zoo that is nearly called so; '' if none is.
-
-    Example:
-        >>> like_zoo('blood-cells-tny')
-        '; did you mean zoo:blood-cells-tiny?'
-    """
+    """Ask for the model or the sample image of the zoo that is nearly called so; '' if none is."""
     known = [card[key] for key in ('name', 'sample') for card in cards()]
     close = difflib.get_close_matches(name, known, n=1)
     return f'; did you mean {SCHEME}{close[0]}?' if close else ''

@@ -31,13 +31,6 @@ def parameter_roles(model: nn.Module) -> dict[int, str]:
     - scaling factor, shift and slope: what a module declares in ``param_roles``, and PReLU slopes;
     - norm: weight and bias of normalisation layers;
     - rest: everything else, such as real weights and biases.
-
-    Example:
-        >>> from rebnn_mm.methods import ReBNNConv2d
-        >>> conv = ReBNNConv2d(8, 8, 3)
-        >>> roles = parameter_roles(conv)
-        >>> roles[id(conv.weight)], roles[id(conv.alpha)], roles[id(conv.bias)]
-        ('latent weight', 'scaling factor', 'rest')
     """
     roles: dict[int, str] = {}
     for module in model.modules():
@@ -194,12 +187,6 @@ def apply_relative_rates(
     the steps of the whole training: rates of optimizers of Adam's kind stay below 0.5 over its square root. A group
     that has its factor, as after resuming, is left alone. Returns the smallest and the largest rate that a group got,
     None where none changed.
-
-    Example:
-        >>> weight = nn.Parameter(torch.tensor([0.125, -0.0625]))
-        >>> optimizer = torch.optim.SGD([dict(params=[weight], relative=True)], lr=0.1)
-        >>> apply_relative_rates(optimizer)
-        (0.9375, 0.9375)
     """
     rates = []
     for index, group in enumerate(optimizer.param_groups):

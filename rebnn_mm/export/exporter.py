@@ -19,7 +19,7 @@ from rebnn_mm.deploy.whole_file import whole_file
 from ..errors import RebnnError
 from .calibration import how_little, looks_like
 from .convert import PackedModel, pack, unwrap
-from .detection.traced_parts import image_channels
+from .detection.traced_parts import image_channels, two_stage
 from .difference import Difference, difference_of
 from .examples import Example, Image, Text, feeds_of, noise, prepare_example
 from .metadata import set_metadata
@@ -269,7 +269,8 @@ def write(data: bytes, path: str | Path) -> None:
 def _class_count(graph: onnx.ModelProto, trained: nn.Module, task: Task) -> int | None:
     """How many classes a classifier or a detector knows; None if that cannot be seen."""
     if task.name == 'detection':
-        return getattr(getattr(getattr(trained, 'roi_head', trained), 'bbox_head', None), 'num_classes', None)
+        owner: Any = trained.roi_head if two_stage(trained) else trained
+        return int(owner.bbox_head.num_classes)
     dims = graph.graph.output[0].type.tensor_type.shape.dim
     return dims[-1].dim_value or None if task.name == 'classification' and dims else None
 

@@ -145,12 +145,7 @@ def check_predictions(out: str | None, inputs: Iterable[str]) -> None:
 
 
 def quote_command(argv: Sequence[str] | None = None) -> str:
-    """Quote the command as it was given, for those who want to repeat it.
-
-    Example:
-        >>> quote_command(['rebnn choose', 'my config.py']), quote_command(['tools/export.py', 'mine.py'])
-        ("rebnn choose 'my config.py'", 'python tools/export.py mine.py')
-    """
+    """Quote the command as it was given, for those who want to repeat it."""
     program, *arguments = sys.argv if argv is None else argv
     start = program.split() if program.startswith('rebnn ') else ['python', program]
     return shlex.join([*start, *arguments])

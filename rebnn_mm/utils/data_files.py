@@ -8,15 +8,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rebnn_mm.datasets import GLUE_TASKS, cifar10, glue
 from rebnn_mm.errors import RebnnError
 
 # mmpretrain downloads these itself when they are missing.
 SELF_DOWNLOADING = frozenset({'CIFAR10', 'CIFAR100', 'MNIST', 'FashionMNIST'})
 COCO_PATH = re.compile(r'(^|/)coco/|_(train|val|minival)20(14|17)')
-GLUE_FILE = re.compile(r'(^|/)(CoLA|SST-2|MRPC|STS-B|QQP|MNLI|QNLI|RTE|WNLI)/[^/]+\.tsv$')
-GLUE_URL = 'https://gluebenchmark.com/tasks'
-CIFAR10_FOLDER = 'cifar-10-batches-py'
-CIFAR10_URL = 'https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz'
+GLUE_FOLDERS = {task.folder for task in GLUE_TASKS.values()}
 
 
 class DataPath(NamedTuple):
@@ -53,11 +51,10 @@ def check_data(cfg: Mapping[str, Any], splits: Sequence[str] = ('train', 'val'))
     if is_coco:
         target = first.root.rstrip('/') or osp.dirname(osp.dirname(first.path))
         get = f'Download COCO 2017 (https://cocodataset.org/#download) to {target}'
-    elif osp.basename(first.path) == CIFAR10_FOLDER:
-        get = f'Download {CIFAR10_URL} and unpack it to {osp.dirname(first.path)}'
-    elif GLUE_FILE.search(first.path):
-        task, target = osp.basename(osp.dirname(first.path)), osp.dirname(osp.dirname(first.path))
-        get = f'Get {task} from {GLUE_URL} and unpack it to {target}'
+    elif osp.basename(first.path) == cifar10.FOLDER:
+        get = f'Download {cifar10.DOWNLOAD} and unpack it to {osp.dirname(first.path)}'
+    elif first.path.endswith('.tsv') and (task := osp.basename(osp.dirname(first.path))) in GLUE_FOLDERS:
+        get = f'Get {task} from {glue.DOWNLOAD} and unpack it to {osp.dirname(osp.dirname(first.path))}'
         options = f'{_other_glue_files(first)}{options}'
     else:
         get = f'Put the data set at {first.root or first.path}'

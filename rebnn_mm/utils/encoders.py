@@ -77,12 +77,7 @@ def check_encoders(
 
 
 def glue_run(work_dir: str) -> tuple[str, str, str] | None:
-    """Encoder, row and task of the GLUE config that trains in a work dir of that name, None if it is another's.
-
-    Example:
-        >>> glue_run('bert_base_sst2'), glue_run('minilm_bit_w1a2_rte'), glue_run('resnet18')
-        (('bert_base', 'real', 'sst2'), ('minilm', 'bit_w1a2', 'rte'), None)
-    """
+    """Encoder, row and task of the GLUE config that trains in a work dir of that name, None if it is another's."""
     match = GLUE_RUN.fullmatch(work_dir)
     return (match[1], match[2] or 'real', match[3]) if match else None
 

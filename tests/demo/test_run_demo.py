@@ -91,5 +91,5 @@ def test_never_writes_into_an_old_folder(coco):
     work_dir = coco[1]
     before = {path: path.stat().st_mtime_ns for path in work_dir.rglob('*')}
     done = run_script('demo/run_demo.py', '--work-dir', work_dir)
-    assert done.returncode == 1 and 'exists already' in done.stderr
+    assert done.returncode == 1 and done.stderr.startswith('demo/run_demo.py: ') and 'exists already' in done.stderr
     assert before == {path: path.stat().st_mtime_ns for path in work_dir.rglob('*')}

@@ -19,6 +19,7 @@ from PIL import Image
 
 from demo import serve
 from rebnn_mm.deploy import load
+from rebnn_mm.errors import RebnnError
 from tests.deploy import models
 
 uvicorn = pytest.importorskip('uvicorn')
@@ -107,18 +108,25 @@ def test_too_many_are_sent_away_and_too_large_ones(files, images, monkeypatch):
         assert ask(port, images[0]) == (200, model(images[0]).at_least(0.3).to_dicts())
 
 
-def test_what_cannot_be_served_is_one_sentence(tmp_path):
+def test_what_cannot_be_served_is_one_sentence(tmp_path, monkeypatch, capsys):
     raw = models.write(models.raw(), tmp_path / 'raw.onnx')
     for model, words in ((raw, 'gives neither labels nor boxes'), (tmp_path / 'no.onnx', 'no packed model at')):
-        with pytest.raises(SystemExit, match=f'^serve.py: .*{words}'):
-            serve.main([str(model)])
+        monkeypatch.setattr(sys, 'argv', ['serve.py', str(model)])
+        with pytest.raises(SystemExit, match='1'):
+            serve.main()
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith('serve.py: ') and words in line
+        monkeypatch.setattr(sys, 'argv', ['serve.py', str(model), '--traceback'])
+        with pytest.raises(RebnnError, match=words):
+            serve.main()
 
 
 @pytest.mark.parametrize('missing', ['fastapi', 'uvicorn'])
-def test_what_it_needs_is_said(monkeypatch, missing):
+def test_what_it_needs_is_said(monkeypatch, capsys, missing):
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(SystemExit, match=f'^serve.py: {missing} is not installed. Run: pip install fastapi'):
+    with pytest.raises(SystemExit, match='1'):
         serve.main(['zoo:blood-cells'])
+    assert f'{missing} is not installed. Run: pip install fastapi uvicorn' in capsys.readouterr().err
 
 
 def test_the_unit_of_systemd_calls_it():

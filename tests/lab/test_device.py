@@ -74,7 +74,7 @@ def test_sums_that_are_no_integers_are_refused(monkeypatch):
     monkeypatch.setattr(
         nn.Module, 'to', lambda self, device: self.register_forward_hook(lambda *a: a[2] * 1.001) and self
     )
-    assert len(failed(check_sums('cpu'))) == 2
+    assert failed(check_sums('cpu')) == list(check_sums('cpu')) != []
 
 
 def test_memory_modes_that_differ_by_a_bit_are_refused(monkeypatch):
@@ -139,8 +139,8 @@ def test_differences(value):
 
 def test_wrong_bits_are_refused(monkeypatch):
     skipped, *found = run_part('bits', 'cpu')
-    assert skipped.state == 'skipped' and len(found) == 10 and failed(found) == [found[-1]]
-    assert found[-1].state == 'measured'
+    *checked, timed = found
+    assert skipped.state == 'skipped' and checked and failed(checked) == [] and timed.state == 'measured'
     pack = bits.pack
 
     def wrong(x, what=bits.NEGATIVE):
@@ -148,17 +148,17 @@ def test_wrong_bits_are_refused(monkeypatch):
         return packed ^ (what == bits.WITHIN_ONE), layout
 
     monkeypatch.setattr(bits, 'pack', wrong)
-    assert len([f for f in run_part('bits', 'cpu') if f.state == 'failed']) == 9
+    assert [f.check for f in run_part('bits', 'cpu') if f.state == 'failed'] == [f.check for f in checked]
 
 
 def test_wrong_operators_of_detectors_are_refused(monkeypatch):
     *found, focal = run_part('ops', 'cpu')
-    assert len(found) == 8 and not failed(found) and focal.state == 'skipped'
+    assert found and not failed(found) and focal.state == 'skipped'
     nms = mmcv.ops.nms
     monkeypatch.setattr(mmcv.ops, 'nms', lambda boxes, scores, threshold: nms(boxes, scores, threshold + 0.01))
     monkeypatch.setattr(mmcv.ops, 'RoIAlign', partial(mmcv.ops.RoIAlign, pool_mode='max'))
-    assert [f.check for f in failed(run_part('ops', 'cpu'))][:2] == ['NMS, 0.3', 'NMS, 0.5']
-    assert len(failed(run_part('ops', 'cpu'))) == 3 + 2 + 1
+    wrong = {f.check for f in failed(run_part('ops', 'cpu'))}
+    assert wrong >= {f.check for f in found if f.check.startswith(('NMS, ', 'RoIAlign'))} >= {'NMS, 0.3', 'NMS, 0.5'}
 
 
 def test_an_error_is_a_finding(monkeypatch):

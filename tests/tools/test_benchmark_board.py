@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from rebnn_mm.errors import RebnnError
 from tests.deploy import models
 from tests.deploy.board import write_board
 from tests.scripts import ROOT, load_script, run_script
@@ -66,9 +67,20 @@ def test_the_command_prints_a_table_and_writes_json(packed, real, tmp_path):
 def test_what_was_measured_is_printed_where_its_file_cannot_be_written(tool, packed, tmp_path, monkeypatch, capsys):
     options = [packed, '--size', 48, 64, '--runs', 6, '--warm-up', 0, '--threads', 2, '--json', tmp_path]
     monkeypatch.setattr(sys, 'argv', ['benchmark_board.py', *map(str, options)])
-    assert tool.main() == 1
+    with pytest.raises(SystemExit, match='1'):
+        tool.main()
     printed = capsys.readouterr()
     assert 'packed.onnx' in printed.out and 'Is a directory' in printed.err
+
+
+def test_an_error_is_one_line_or_a_traceback(tool, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, 'argv', ['benchmark_board.py', str(tmp_path / 'none.onnx'), '--threads', '2'])
+    with pytest.raises(SystemExit, match='1'):
+        tool.main()
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    monkeypatch.setattr(sys, 'argv', [*sys.argv, '--traceback'])
+    with pytest.raises(RebnnError, match=r'no packed model at .*none\.onnx'):
+        tool.main()
 
 
 def test_a_board_is_described(tool, packed, board):

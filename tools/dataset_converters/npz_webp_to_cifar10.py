@@ -20,11 +20,11 @@ from zipfile import BadZipFile
 import cv2
 import numpy as np
 
+from rebnn_mm.datasets.cifar10 import FOLDER
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 
 BATCH_SIZE = 10_000
-FOLDER = 'cifar-10-batches-py'
 
 
 def read_chunk(path: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -1,9 +1,5 @@
 # One schedule for every method. SGD at 0.1 with a cosine and a short warm-up is what RBNN, ReCU, AdaBin and ReBNN's
 # one-stage setting have in common; they run it for 400 to 1000 epochs, so 200 epochs lose some points to their tables.
-_base_ = ['../datasets/cifar10.py', 'mmpretrain::_base_/default_runtime.py']
-
-custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
-default_hooks = dict(checkpoint=dict(interval=10, max_keep_ckpts=2))
 optim_wrapper = dict(
     constructor='BinaryOptimWrapperConstructor',
     # So signs move where a method normalises its latent weights, or a network has no shortcuts; for the others there

@@ -1,10 +1,6 @@
 # Ten epochs for every method, some minutes with 10,000 images on two CPU cores. Adam at 3e-3, whose loss
 # fell faster than at 1e-3 in the first steps; lab/reports/gamma.md says how this was chosen.
 # Latent weights train at the same rate: signs move, and the comparisons of lab/reports/gamma.md were made so.
-_base_ = ['../datasets/cifar10_10k.py', 'mmpretrain::_base_/default_runtime.py']
-
-custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
-default_hooks = dict(logger=dict(interval=40), checkpoint=dict(interval=10))
 optim_wrapper = dict(
     constructor='BinaryOptimWrapperConstructor',
     paramwise_cfg=dict(roles=dict(latent_weight=dict(relative=False))),

@@ -1,7 +1,6 @@
 # RBNN's recipe for CIFAR-10: 1000 epochs at batch 256.
 _base_ = './cifar10_200e.py'
 
-train_dataloader = dict(batch_size=256)
 param_scheduler = [
     dict(type='LinearLR', start_factor=0.01, by_epoch=True, end=5, convert_to_iter_based=True),
     dict(type='CosineAnnealingLR', by_epoch=True, begin=5, end=1000, T_max=995, convert_to_iter_based=True),

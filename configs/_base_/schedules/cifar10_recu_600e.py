@@ -1,7 +1,6 @@
 # ReCU's recipe for CIFAR-10: 600 epochs at batch 256, weight decay 5e-4.
 _base_ = './cifar10_200e.py'
 
-train_dataloader = dict(batch_size=256)
 optim_wrapper = dict(optimizer=dict(weight_decay=5e-4))
 param_scheduler = [
     dict(type='LinearLR', start_factor=0.01, by_epoch=True, end=5, convert_to_iter_based=True),

@@ -1,5 +1,5 @@
-# Data, schedule and runtime of the two-stage CIFAR-10 configs. Each stage as on ImageNet: Adam 1e-3, linearly to 0, no
-# weight decay; 200 epochs instead of 256.
+# The two-stage CIFAR-10 configs. Each stage as on ImageNet: Adam 1e-3, linearly to 0, no weight decay; 200 epochs
+# instead of 256.
 _base_ = './cifar10_200e.py'
 
 optim_wrapper = dict(optimizer=dict(_delete_=True, type='Adam', lr=1e-3, weight_decay=0))

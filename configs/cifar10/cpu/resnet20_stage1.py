@@ -1,7 +1,9 @@
 # Stage 1 of two: ReActNet with real weights and binary inputs (W32A1).
 _base_ = [
     '../../_base_/models/resnet20_cifar_taught.py',
+    '../../_base_/datasets/cifar10_10k.py',
     '../../_base_/schedules/cifar10_cpu.py',
+    '../../_base_/runtime/cifar10_cpu.py',
     '../../_base_/methods/react.py',
 ]
 

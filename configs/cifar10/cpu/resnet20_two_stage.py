@@ -1,7 +1,9 @@
 # Stage 2 of two: a method (METHOD=react) from the weights of the first stage.
 _base_ = [
     '../../_base_/models/resnet20_cifar_taught.py',
+    '../../_base_/datasets/cifar10_10k.py',
     '../../_base_/schedules/cifar10_cpu.py',
+    '../../_base_/runtime/cifar10_cpu.py',
     '../../_base_/methods/{{$METHOD:rebnn}}.py',
 ]
 

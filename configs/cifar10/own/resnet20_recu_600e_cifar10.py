@@ -1,6 +1,8 @@
 _base_ = [
     '../../_base_/models/resnet20_cifar.py',
+    '../../_base_/datasets/cifar10_bs256.py',
     '../../_base_/schedules/cifar10_recu_600e.py',
+    '../../_base_/runtime/cifar10.py',
     '../../_base_/methods/recu.py',
 ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import onnx_ir as ir
@@ -53,8 +53,9 @@ class Declared(NamedTuple):
     base: type  # the class; what inherits from it has the same graph as long as it leaves ``original`` as it is
     original: tuple[str, ...]  # methods that must be those of the class
     write: Callable[..., Any]  # writes into a graph what the methods compute
-    coders: tuple[Declared, ...] = ()  # of a head, the box coders that it may have; none if it decodes by itself
+    parts: Mapping[str, tuple[Declared, ...]] = {}  # of a head, attributes that are read, and what they may be
     limits: tuple[str, ...] = ()  # of a head, entries of ``test_cfg`` that must be above zero
+    off: tuple[str, ...] = ()  # options that must be off
 
 
 def _find_declared(thing: Any, table: tuple[Declared, ...]) -> Declared:
@@ -134,7 +135,7 @@ def _candidates(
     g: GraphBuilder, head: Any, level: int, logits: ir.Value, boxes: ir.Value, factor: ir.Value | None = None
 ) -> list[ir.Value]:
     """Scores [K], their positions [K], boxes [K, 4], priors [K, 4 or 2], and factors [K] if there are any."""
-    integral = head.integral if isinstance(head, GFLHead) else None
+    integral = head.integral if 'integral' in _find_declared(head, ONE_STAGE).parts else None
     columns = 4 if integral is None else 4 * (integral.reg_max + 1)
     scores = _probabilities(g, _rows(g, logits, head.cls_out_channels), head.use_sigmoid_cls)
     scores = g('Reshape', scores, [-1])
@@ -268,19 +269,24 @@ PRIORS = tuple(
         (MlvlPointGenerator, points),
     )
 )
-DELTAS = Declared(DeltaXYWHBBoxCoder, ('decode',), from_deltas)
+DELTAS = Declared(DeltaXYWHBBoxCoder, ('decode',), from_deltas, off=('add_ctr_clamp',))
 DISTANCES = Declared(DistancePointBBoxCoder, ('decode',), from_sides)
 CODERS = (DELTAS, DISTANCES)
+INTEGRAL = Declared(Integral, ('forward',), compute_expected_sides)
 PREDICTION = ('predict', 'predict_by_feat', '_predict_by_feat_single', '_bbox_post_process')
 LIMITS = ('nms_pre', 'max_per_img')
+GRID = {'prior_generator': PRIORS}
+BOXES = {**GRID, 'bbox_coder': CODERS}
+SIDES = {**GRID, 'bbox_coder': (DISTANCES,), 'integral': (INTEGRAL,)}
+YOLOX_PREDICTION = ('predict', 'predict_by_feat', '_bbox_decode', '_bbox_post_process')
 ONE_STAGE = (
-    Declared(YOLOXHead, ('predict', 'predict_by_feat', '_bbox_decode', '_bbox_post_process'), _yolox_detections),
-    Declared(GFLHead, (*PREDICTION, 'anchor_center'), _dense_detections, (DISTANCES,), LIMITS),
-    Declared(BaseDenseHead, PREDICTION, _dense_detections, CODERS, LIMITS),
+    Declared(YOLOXHead, YOLOX_PREDICTION, _yolox_detections, GRID),
+    Declared(GFLHead, (*PREDICTION, 'anchor_center'), _dense_detections, SIDES, LIMITS),
+    Declared(BaseDenseHead, PREDICTION, _dense_detections, BOXES, LIMITS),
 )
 """Dense heads; those that predict in a way of their own, before those that predict in the common one."""
 
-PROPOSALS = (Declared(RPNHead, PREDICTION, proposals, CODERS, LIMITS[1:]),)
+PROPOSALS = (Declared(RPNHead, PREDICTION, proposals, BOXES, LIMITS[1:]),)
 SUPPRESSION_KEYS = {'type', 'iou_threshold', 'class_agnostic', 'split_thr'}
 
 
@@ -310,27 +316,25 @@ def _name_own_methods(thing: Any, base: type, *methods: str) -> Iterator[str]:
 
 
 def _one_of(thing: Any, table: tuple[Declared, ...]) -> Iterator[str]:
-    entry = _find_declared(thing, table)
+    entry, name = _find_declared(thing, table), type(thing).__name__
     if not isinstance(thing, entry.base):
-        yield f'its {type(thing).__name__} is neither {" nor ".join(other.base.__name__ for other in table)}'
-    else:
-        yield from _name_own_methods(thing, entry.base, *entry.original)
+        yield f'its {name} is neither {" nor ".join(other.base.__name__ for other in table)}'
+        return
+    yield from _name_own_methods(thing, entry.base, *entry.original)
+    for option in entry.off:
+        if getattr(thing, option):
+            yield f'its {name} has {option}'
 
 
 def _dense_head(head: Any, table: tuple[Declared, ...]) -> Iterator[str]:
     entry = _find_declared(head, table)
     yield from _name_own_methods(head, entry.base, *entry.original)
     name, cfg = type(head).__name__, head.test_cfg
-    yield from _one_of(getattr(head, 'prior_generator', None), PRIORS)
-    if entry.coders:
-        coder = getattr(head, 'bbox_coder', None)
-        yield from _one_of(coder, entry.coders)
-        yield from _coder(coder)
+    for part, kinds in entry.parts.items():
+        yield from _one_of(getattr(head, part, None), kinds)
     for limit in entry.limits:
         if cfg.get(limit, -1) <= 0:
             yield f'its {name} has no {limit} in test_cfg'
-    if entry.base is GFLHead:
-        yield from _name_own_methods(head.integral, Integral, 'forward')
     if getattr(getattr(head, 'loss_cls', None), 'custom_cls_channels', False):
         yield f'its {name} has a loss with class channels of its own'
     yield from _suppression(name, cfg)
@@ -350,17 +354,11 @@ def _second_stage(head: Any) -> Iterator[str]:
     name = type(box_head).__name__
     yield from _name_own_methods(box_head, BBoxHead, 'predict_by_feat', '_predict_by_feat_single')
     yield from _one_of(box_head.bbox_coder, (DELTAS,))
-    yield from _coder(box_head.bbox_coder)
     if not (box_head.with_cls and box_head.with_reg):
         yield f'its {name} does not give both classes and boxes'
     if box_head.custom_cls_channels:
         yield f'its {name} has a loss with class channels of its own'
     yield from _suppression(name, head.test_cfg)
-
-
-def _coder(coder: Any) -> Iterator[str]:
-    if getattr(coder, 'add_ctr_clamp', False):
-        yield f'its {type(coder).__name__} has add_ctr_clamp'
 
 
 def _suppression(name: str, cfg: Any) -> Iterator[str]:

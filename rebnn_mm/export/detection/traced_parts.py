@@ -33,7 +33,6 @@ class ImageStage(nn.Module):
             self.bbox_head = model.bbox_head
 
     def forward(self, image: Tensor) -> tuple[Maps, Maps]:
-        """Maps and features; see the class."""
         features = tuple(self.neck(self.backbone(image)))
         if self.two_stage:
             return _flat(self.rpn_head(features)), features
@@ -51,7 +50,6 @@ class RegionStage(nn.Module):
         self.roi_head = model.roi_head
 
     def forward(self, regions: Tensor) -> Maps:
-        """Logits and deltas; see the class."""
         if self.roi_head.with_shared_head:
             regions = self.roi_head.shared_head(regions)
         return tuple(self.roi_head.bbox_head(regions))

@@ -32,9 +32,6 @@ class StagedBackbone(BaseModule):
         norm_eval: keep every BN in eval mode during training. Off by default: a binary network needs the statistics
             of its own activations, not those of the real network its weights may come from.
         init_cfg: initialisation; by default Kaiming for convolutions and one for norms.
-
-    Raises:
-        ValueError: indices that do not fit ``num_stages``.
     """
 
     stem_parts: ClassVar[tuple[str, ...]]

@@ -6,11 +6,7 @@ from rebnn_mm.errors import RebnnError
 
 
 class ComparisonLoss(nn.Module):
-    """Base of the losses between a student and a teacher.
-
-    Args:
-        weight: factor of the loss.
-    """
+    """Base of the losses between a student and a teacher, whose factor is ``weight``."""
 
     def __init__(self, weight: float = 1.0) -> None:
         super().__init__()
