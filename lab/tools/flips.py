@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import re
 import shutil
 import sys
@@ -32,7 +33,7 @@ from rebnn_mm.deploy.run import positive
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.command_line import add_options, check_writable, config_file
-from rebnn_mm.utils.config_file import check_config_file, name_choices, read_config
+from rebnn_mm.utils.config_file import VARIABLE, check_config_file, config_path, find_bases, read_config
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data
 from rebnn_mm.utils.encoders import check_encoders
@@ -48,6 +49,22 @@ Row = dict[str, Any]
 
 KEPT = ('config', 'label', 'percent', 'schedule')
 """Entries by which a row of this tool is known."""
+
+
+def _variables(path: Path) -> dict[str, str]:
+    found = dict(VARIABLE.findall(path.read_text()))
+    for _, base in find_bases(path):
+        if base.is_file():
+            found |= _variables(base)
+    return found
+
+
+def name_choices(path: str | Path) -> str:
+    """Name a config as in a shell: after the variables that choose its parts and are not at their default."""
+    chosen = [
+        (name, os.environ.get(name, default), default) for name, default in _variables(config_path(path)).items()
+    ]
+    return ' '.join([*(f'{name}={value}' for name, value, default in chosen if value != default), str(path)])
 
 
 def result_row(

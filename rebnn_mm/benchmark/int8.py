@@ -11,7 +11,6 @@ import onnx
 
 from rebnn_mm.export.passes.int8 import insert_int8, measure_ranges, quiet, saturates, values_of, watch_values
 
-from ..errors import RebnnError
 from .timing import noise_feeds, open_timed
 
 LAYERS = ('Conv', 'Gemm', 'MatMul', 'MaxPool', 'GlobalAveragePool', 'Relu', 'Clip')
@@ -25,10 +24,8 @@ def quantize(
     real: Path, size: tuple[int, int], images: Iterable[dict[str, np.ndarray]] | None = None
 ) -> onnx.ModelProto:
     """Quantize a network statically, weights per channel; without images calibrated on noise, enough for times."""
-    try:
-        from onnxruntime.quantization.shape_inference import quant_pre_process
-    except ImportError as error:
-        raise RebnnError(f'{error}: quantizing needs `pip install onnx onnxruntime`.') from None
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
     with tempfile.TemporaryDirectory() as folder, quiet():
         prepared, ranged = Path(folder, 'prepared.onnx'), Path(folder, 'ranged.onnx')
         # folds batch norms into convolutions; shapes are not needed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -32,29 +33,20 @@ LABELLED = 'labelled by'
 STRIDES = (8, 16, 32)
 """Of the levels of YOLOX, in the order of its output."""
 
-GREY = 114
-"""What YOLOX fills an image up with."""
-
 
 def label_images(folder: Path, teacher: str, classes: Sequence[str] = ()) -> str:
     """Write ``labelled.json``, of COCO's form, for all images of a folder, and say what was found.
 
-    Args:
-        folder: of the images, at any depth; the file is written into it.
-        teacher: a detector that ``rebnn export`` wrote, also by ``zoo:NAME`` or ``hf:OWNER/NAME``, or the raw head
-            output of a YOLOX, for a square input of BGR from 0 to 255.
-        classes: names of those that become labels, by default all. A YOLOX of other classes than COCO's 80 has no
-            names: then these are its own, in its order.
-
-    Raises:
-        RebnnError: there are no images, the file is neither of these, or it has no such class.
+    A YOLOX of other classes than COCO's 80 has no names: then ``classes`` are its own, in its order.
     """
     out, places, wrong = folder / 'labelled.json', Places(folder.resolve()), list[str]()
     if not places.by_name:
         raise RebnnError(f'there are no images in {folder}.')
     check_writable(out)
-    again = out.is_file() and LABELLED in out.read_text(encoding='utf-8', errors='replace')
-    if not again and (out.exists() or has_labels(folder)):
+    again, labels = out.is_file() and LABELLED in out.read_text(encoding='utf-8', errors='replace'), out.exists()
+    with suppress(RebnnError):
+        labels = labels or bool(read_annotated(folder))
+    if labels and not again:
         raise RebnnError(f'{folder} has labels, which --label-with would replace.', fix='Leave it out, or move them.')
     find, known = open_teacher(teacher, classes)
     unknown = next((name for name in classes if name not in known), None)
@@ -72,15 +64,6 @@ def label_images(folder: Path, teacher: str, classes: Sequence[str] = ()) -> str
     counts = Counter(box.name for photo in photos for box in photo.boxes)
     numbers = ', '.join(f'{name} {counts[name]}' for name in classes or known)
     return f'{about}, {len(photos)} images, in {out}: {numbers}'
-
-
-def has_labels(folder: Path) -> bool:
-    """Whether a folder has annotations in a form that is read."""
-    try:
-        read_annotated(folder)
-    except RebnnError:
-        return False
-    return True
 
 
 def open_teacher(teacher: str, classes: Sequence[str]) -> tuple[Callable[[Path], Detections], Sequence[str]]:
@@ -126,7 +109,7 @@ def open_yolox(path: Path, classes: Sequence[str]) -> tuple[Callable[[Path], Det
         raise RebnnError(problem, '--classes', 'Name all of them, in its order.')
     corner = np.concatenate([np.stack(np.divmod(np.arange(n * n), n)[::-1], axis=1) for n in cells])
     stride = np.concatenate([np.full((n * n, 1), s) for n, s in zip(cells, STRIDES, strict=True)])
-    letterbox = Letterbox(value=(GREY, GREY, GREY), size=(side, side))
+    letterbox = Letterbox(value=(114, 114, 114), size=(side, side))  # the grey that YOLOX fills an image up with
     prepare = Preprocess('bgr', resize=('keep_ratio', side, side), letterbox=letterbox)
 
     def find(image: Path) -> Detections:

@@ -29,7 +29,6 @@ from rebnn_mm.utils.score_table import ap_rows
 PLAIN_SECONDS = 60
 """Where there is no terminal for a bar, a line says after so many seconds how far the epoch is."""
 
-
 SAID_HERE = 'The testing results of the whole dataset is empty|Since `metrics` is an empty dict'
 """Warnings of a validation that found nothing, for which the line of the epoch has words of its own."""
 
@@ -64,14 +63,10 @@ class QuietRunner(Runner):
     def quiet(self) -> Iterator[None]:
         """Send what libraries print to the log file."""
         files = [h.stream for h in self.logger.handlers if isinstance(h, logging.FileHandler)]
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), open(os.devnull, 'w') as nowhere:
             warnings.filterwarnings('ignore', NOT_OURS)
-            if files:
-                with redirect_stdout(files[0]):
-                    yield
-            else:  # of further processes only errors are shown
-                with open(os.devnull, 'w') as nowhere, redirect_stdout(nowhere):
-                    yield
+            with redirect_stdout(files[0] if files else nowhere):  # further processes have no log file
+                yield
 
 
 @contextmanager
@@ -102,10 +97,6 @@ class ProgressHook(Hook):
     """Shows a training or a test on the terminal: what it is of, a bar with the time left, a line per epoch.
 
     A loop without epochs has a line per validation. Where the output is not a terminal there are lines only.
-
-    Example:
-        >>> ProgressHook().row('epoch 1/3', {'loss': 0.75, 'loss_cls': 0.5, 'loss_bbox': 0.25})
-        'epoch 1/3  loss 0.750 (cls 0.50, bbox 0.25)'
     """
 
     # What is trained on what stands above the warnings of other hooks.
@@ -169,7 +160,9 @@ class ProgressHook(Hook):
             self._print(f'stopped after {runner.epoch} of {count(runner.max_epochs, "epoch")}{why}')
 
     def before_test(self, runner: Runner) -> None:
-        for name, text in describe_testing(runner).items():
+        config = f'{runner.cfg.filename}; all is written to {_shorten_path(runner.work_dir)}'
+        data, log = _describe_data(runner.test_dataloader.dataset), _shorten_path(runner.logger.log_file)
+        for name, text in (('config', config), ('data', data), ('log', log)):
             self._print(f'{name:<11}{text}')
 
     def before_test_epoch(self, runner: Runner) -> None:
@@ -241,13 +234,6 @@ def describe_training(runner: Runner) -> dict[str, str]:
     lines['device'] = torch.cuda.get_device_name() if cuda else f'processor, threads: {torch.get_num_threads()}'
     lines['log'] = _shorten_path(runner.logger.log_file)
     return lines
-
-
-def describe_testing(runner: Runner) -> dict[str, str]:
-    """Say what a test is of and where all is written, in a line each, by the line's name."""
-    config = f'{runner.cfg.filename}; all is written to {_shorten_path(runner.work_dir)}'
-    data = _describe_data(runner.test_dataloader.dataset)
-    return {'config': config, 'data': data, 'log': _shorten_path(runner.logger.log_file)}
 
 
 def _describe_data(dataset: Any) -> str:

@@ -54,10 +54,6 @@ class SignHistory:
         weight = self._layer.weight
         return weight.requires_grad and weight.grad is not None
 
-    def step(self) -> None:
-        self.compare()
-        self.steps += 1
-
     @torch.no_grad()
     def compare(self) -> None:
         """The part of a step that is about tensors, which a compiler can take."""

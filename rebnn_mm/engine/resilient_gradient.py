@@ -212,8 +212,8 @@ class ResilientGradient(AroundSteps):
 
         def after() -> None:
             self._after_layers(layers)
-            count_step(layers)
-            for layer in layers:
+            for layer in layers:  # apart from the rest, so that a compiler sees no number change
+                layer.steps += layer.negative is not None
                 layer.quantizer.note_step()
 
         self._around(optimizer, lambda: self._before_layers(layers), after)
@@ -370,12 +370,6 @@ def after_step(layers: Sequence[ResilientLayer]) -> None:
         torch._foreach_clamp_min_(alphas, ALPHA_MIN)
     for group in _alike([layer for layer in layers if layer.negative is not None], _learning_key):
         _count_and_learn(group)
-
-
-def count_step(layers: Sequence[ResilientLayer]) -> None:
-    """Count the step where it moved a layer; apart from the rest, so that a compiler sees no number change."""
-    for layer in layers:
-        layer.steps += layer.negative is not None
 
 
 def _term_key(layer: ResilientLayer) -> Hashable:

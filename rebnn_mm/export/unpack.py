@@ -281,10 +281,14 @@ def _fill(
                 done.update(f'{name}.{key}' for key, _ in layer.named_parameters())
             elif isinstance(part, ChannelAffine):
                 norm = model.get_submodule(name)
-                assert isinstance(norm, _BatchNorm)
+                assert isinstance(norm, _BatchNorm) and norm.running_mean is not None and norm.running_var is not None
                 if f'{name}.mul' not in found or f'{name}.add' not in found:
                     continue
-                _set_norm(norm, found[f'{name}.mul'], found[f'{name}.add'])
+                norm.running_mean.zero_()
+                norm.running_var.fill_(1 - norm.eps)
+                if norm.affine:
+                    norm.weight.copy_(found[f'{name}.mul'])
+                    norm.bias.copy_(found[f'{name}.add'])
                 done.update(f'{name}.{key}' for key, _ in norm.named_parameters())
         for name, parameter in model.named_parameters():
             if name not in done and name in found:
@@ -316,15 +320,6 @@ def _fill_layer(layer: BinaryLayer, name: str, signs: Tensor, found: Mapping[str
             f'{type(layer).__name__} {name!r} cannot be unpacked: of weights at plus or minus their factor '
             f'{type(weights).__name__} makes other signs or another factor.'
         )
-
-
-def _set_norm(norm: _BatchNorm, mul: Tensor, add: Tensor) -> None:
-    assert norm.running_mean is not None and norm.running_var is not None
-    norm.running_mean.zero_()
-    norm.running_var.fill_(1 - norm.eps)
-    if norm.affine:
-        norm.weight.copy_(mul)
-        norm.bias.copy_(add)
 
 
 def _check(ours: Mapping[Place, NDArray], stored: Mapping[Place, NDArray]) -> None:

@@ -98,30 +98,14 @@ def config_path(text: str | Path) -> Path:
     return path if path.is_file() else Path(text)
 
 
-def _bases(path: Path) -> Iterator[tuple[str, Path]]:
+def find_bases(path: Path) -> Iterator[tuple[str, Path]]:
     """The base files of a config as its text has them, and where the environment says that they are."""
     for base in re.findall(r"'(\S+\.py)'", ''.join(BASES.findall(path.read_text()))):
         yield base, path.parent / VARIABLE.sub(lambda match: os.environ.get(match[1], match[2]), base)
 
 
-def _variables(path: Path) -> dict[str, str]:
-    found = dict(VARIABLE.findall(path.read_text()))
-    for _, base in _bases(path):
-        if base.is_file():
-            found |= _variables(base)
-    return found
-
-
-def name_choices(path: str | Path) -> str:
-    """Name a config as in a shell: after the variables that choose its parts and are not at their default."""
-    chosen = [
-        (name, os.environ.get(name, default), default) for name, default in _variables(config_path(path)).items()
-    ]
-    return ' '.join([*(f'{name}={value}' for name, value, default in chosen if value != default), str(path)])
-
-
 def _check_choices(path: Path) -> None:
-    for base, chosen in _bases(path):
+    for base, chosen in find_bases(path):
         if chosen.is_file():
             _check_choices(chosen)
         elif VARIABLE.search(base):
@@ -132,7 +116,7 @@ def _check_choices(path: Path) -> None:
 
 def _reason(path: Path, error: Exception) -> str:
     """The error of a config that could not be read, with the file that is broken, it or a base, and its line."""
-    for _, base in _bases(path):
+    for _, base in find_bases(path):
         if base.is_file():
             try:
                 Config.fromfile(base, import_custom_modules=False)

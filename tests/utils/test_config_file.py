@@ -5,7 +5,7 @@ import pytest
 from mmengine.config import Config
 
 from rebnn_mm.utils import config_file
-from rebnn_mm.utils.config_file import check_config_file, check_keys, name_choices, read_config
+from rebnn_mm.utils.config_file import check_config_file, check_keys, read_config
 from tests.refusal import refusal
 
 
@@ -71,15 +71,6 @@ def test_a_base_that_variables_choose_is_named_with_what_there_is(tmp_path, monk
     assert refusal(check_config_file, tmp_path / 'row.py').endswith('large holds nothing.')
     (tmp_path / 'other.py').write_text("_base_ = ['./row.py', 'mmdet::ssd/ssd300.py']\nsource = 'other.py'\n")
     assert refusal(check_config_file, tmp_path / 'other.py') == refusal(check_config_file, tmp_path / 'row.py')
-
-
-def test_a_config_is_named_with_what_variables_choose(tmp_path, monkeypatch):
-    (tmp_path / 'rte.py').touch()
-    (tmp_path / 'row.py').write_text("_base_ = './{{$TASK:rte}}.py'\n")
-    (tmp_path / 'mine.py').write_text("_base_ = './row.py'\nwork_dir = '{{$ENCODER:small}}'\n")
-    for name, value in dict(ENCODER='small', TASK='sst2').items():
-        monkeypatch.setenv(name, value)
-    assert name_choices(tmp_path / 'mine.py') == f'TASK=sst2 {tmp_path}/mine.py'
 
 
 def test_clone_uses_the_configs_beside_the_package():

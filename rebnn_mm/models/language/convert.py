@@ -81,18 +81,13 @@ def binarize(
         )
         options = {key: value for key, value in word_embedding.items() if key != 'type'}
         replace_layer(model, [words], embedding(**{**table, **options}))
-    if split:
-        _split(model)
-    return model
-
-
-def _split(model: nn.Module) -> None:
-    for name, layer in list(model.named_modules()):
+    for name, layer in list(model.named_modules()) if split else ():
         if isinstance(layer, BinaryLayer) and layer.weight_quantizer is not None:
             pair = BinaryPair.split(layer)
             model.set_submodule(name, pair)
             pair.first.take_name(f'{name}.first')
             pair.second.take_name(f'{name}.second')
+    return model
 
 
 def _word_embedding_name(model: nn.Module) -> str:

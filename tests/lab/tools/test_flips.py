@@ -8,7 +8,7 @@ pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
 from lab.tools import flips
-from lab.tools.flips import flip_table, read_rows, rows_json, with_row
+from lab.tools.flips import flip_table, name_choices, read_rows, rows_json, with_row
 from lab.tools.stand_in_data import with_weights_at_hand
 from tests.lab.flip_rows import row
 from tests.scripts import run_main
@@ -23,6 +23,15 @@ def project(monkeypatch, capfd):
     """``project('config', '--flag')`` gives the exit code, stdout and stderr of the tool."""
     monkeypatch.chdir(ROOT)
     return lambda *args: (run_main(flips.main, *args), *capfd.readouterr())
+
+
+def test_a_config_is_named_with_what_variables_choose(tmp_path, monkeypatch):
+    (tmp_path / 'rte.py').touch()
+    (tmp_path / 'row.py').write_text("_base_ = './{{$TASK:rte}}.py'\n")
+    (tmp_path / 'mine.py').write_text("_base_ = './row.py'\nwork_dir = '{{$ENCODER:small}}'\n")
+    for name, value in dict(ENCODER='small', TASK='sst2').items():
+        monkeypatch.setenv(name, value)
+    assert name_choices(tmp_path / 'mine.py') == f'TASK=sst2 {tmp_path}/mine.py'
 
 
 def test_a_table_and_a_file_of_several_calls(project, tmp_path):
