@@ -214,7 +214,7 @@ def test_missing_constructor_is_named(tmp_path):
     trained(tmp_path / 'without', constructor=False, epochs=1)
     text = log_text(tmp_path / 'without')
     assert (
-        "8 scaling factors, shifts and norms get weight decay. Set optim_wrapper=dict(constructor='ReBNNOptim" in text
+        "8 scaling factors, shifts and norms get weight decay. Set optim_wrapper=dict(constructor='BinaryOptim" in text
     )
     trained(tmp_path / 'with', epochs=1)
     assert 'BinaryOptimWrapperConstructor' not in log_text(tmp_path / 'with')

@@ -298,8 +298,8 @@ def test_amp_is_what_the_device_offers(monkeypatch, device, bfloat16, wrapper, s
             "default_hooks.checkpoint.type='CheckpintHook' is not registered (hook). Did you mean 'CheckpointHook'?",
         ),
         (
-            ['optim_wrapper.constructor=ReBNNOptimWraperConstructor'],
-            "optim_wrapper.constructor='ReBNNOptimWraperConstructor' is not registered (optimizer constructor). "
+            ['optim_wrapper.constructor=BinaryOptimWraperConstructor'],
+            "optim_wrapper.constructor='BinaryOptimWraperConstructor' is not registered (optimizer constructor). "
             "Did you mean 'BinaryOptimWrapperConstructor'?",
         ),
         (
