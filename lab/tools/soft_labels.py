@@ -41,7 +41,7 @@ def columns_of(names: list[str], index: dict[str, list[str]]) -> Tensor:
     missing = [name for name in names if name not in column]
     if not names or missing:
         raise RebnnError(
-            f'{missing[0] if missing else "nothing"} is no class of ImageNet.', fix='Call folders by WordNet ids.'
+            f'{missing[0] if missing else "nothing"} is not an ImageNet class.', fix='Name folders by WordNet ids.'
         )
     return torch.tensor([column[name] for name in names])
 

@@ -26,5 +26,5 @@ def test_a_network_sees_rgb_from_minus_one_to_one(tmp_path):
 @pytest.mark.parametrize(('names', 'word'), [(['n1', 'cat'], 'cat'), ([], 'nothing')])
 def test_a_folder_that_is_no_class_is_refused(names, word):
     message = refusal(columns_of, names, {'0': ['n1', 'tench']})
-    assert message == f'{word} is no class of ImageNet. Call folders by WordNet ids.'
+    assert message == f'{word} is not an ImageNet class. Name folders by WordNet ids.'
     assert torch.equal(columns_of(['n1'], {'0': ['n1', 'tench']}), torch.tensor([0]))
