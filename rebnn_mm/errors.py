@@ -50,8 +50,9 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End with one line, which names the option that was probably meant."""
         if message.startswith(('unrecognized', 'the following')):
-            wrong = next((word.partition('=')[0] for word in message.split() if word.startswith('-')), '')
-            near = did_you_mean(wrong, self._option_string_actions)
+            known = self._option_string_actions
+            given = [word.partition('=')[0].rstrip(',') for word in message.split() if word.startswith('-')]
+            near = did_you_mean(next((word for word in given if word not in known), ''), known)
             message += f'. {near or f"{self.prog} --help lists what it takes."}'
         self.exit(2, f'{self.prog}: {message}\n')
 

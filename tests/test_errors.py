@@ -101,6 +101,16 @@ def test_a_mistake_in_the_options_is_one_line(words, sentence, capsys):
     assert 'first\nsecond' in parser.format_help()
 
 
+def test_a_missing_option_is_not_suggested_as_itself(capsys):
+    parser = CommandParser(prog='rebnn convert')
+    parser.add_argument('--src', required=True)
+    parser.add_argument('--dest', required=True)
+    with pytest.raises(SystemExit):
+        parser.parse_args(['folder'])
+    sentence = 'the following arguments are required: --src, --dest. rebnn convert --help lists what it takes.'
+    assert capsys.readouterr().err == f'rebnn convert: {sentence}\n'
+
+
 def test_every_command_reads_its_options_that_way():
     """The check of the environment imports nothing of the package, which may be broken."""
     sources = {path.name: path.read_text() for path in (ROOT / 'rebnn_mm').rglob('*.py')}
