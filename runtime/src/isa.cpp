@@ -1,6 +1,8 @@
 #include "isa.h"
 
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
 #include <unistd.h>
 #elif defined(__ARM_PCS_VFP) && defined(__linux__)
 #include <asm/hwcap.h>
@@ -18,9 +20,33 @@ namespace rebnn {
 namespace {
 
 #if defined(__x86_64__)
+// Where CPUID says whether a processor has something: in which leaf, and in which bit of which register, EAX to EDX.
+struct CpuBit {
+  unsigned leaf, subleaf, from, bit;
+};
+constexpr CpuBit kHasSsse3{1, 0, 2, 9}, kHasFma{1, 0, 2, 12}, kHasXgetbv{1, 0, 2, 27}, kHasAvx2{7, 0, 1, 5},
+    kHasAvx512F{7, 0, 1, 16}, kHasAvx512Dq{7, 0, 1, 17}, kHasAvx512Bw{7, 0, 1, 30}, kHasAvx512Vl{7, 0, 1, 31},
+    kHasAvx512Vpopcntdq{7, 0, 2, 14}, kHasAvx512Bf16{7, 1, 0, 5};
+
+// Asked of the processor itself, because __builtin_cpu_supports finds nothing in what zig has linked.
+bool Has(CpuBit what) {
+  unsigned values[4];
+  return __get_cpuid_count(what.leaf, what.subleaf, &values[0], &values[1], &values[2], &values[3]) &&
+         (values[what.from] >> what.bit & 1);
+}
+
+// Whether the system keeps these registers when it switches between programs.
+bool Keeps(unsigned registers) {
+  if (!Has(kHasXgetbv)) return false;
+  unsigned low, high;
+  asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & registers) == registers;
+}
+
+bool HasAvx2() { return Keeps(0x06) && Has(kHasAvx2) && Has(kHasFma); }
+
 bool HasAvx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  return Keeps(0xe6) && Has(kHasAvx512F) && Has(kHasAvx512Bw) && Has(kHasAvx512Vl) && Has(kHasAvx512Dq);
 }
 #elif defined(__aarch64__)
 // Whether a processor of this machine is a Cortex-A53 or A55, which run instructions in order, by the main
@@ -104,6 +130,10 @@ int Choose() {
 }
 
 }  // namespace
+
+#if defined(__x86_64__)
+bool HasBf16() { return HasAvx512() && Has(kHasAvx512Bf16); }
+#endif
 
 const Kernels* ChosenKernels() {
   const int chosen = Choose();

@@ -32,6 +32,11 @@ namespace rebnn {
 // here.
 const Kernels* ChosenKernels();
 
+#if defined(__x86_64__)
+// Whether this processor multiplies numbers of 16 bits (AVX512_BF16).
+bool HasBf16();
+#endif
+
 }  // namespace rebnn
 
 #endif  // REBNN_SRC_ISA_H_

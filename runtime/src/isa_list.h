@@ -1,10 +1,10 @@
 // Every instruction set: its name, its kernels, whether this processor has it, and whether it is chosen where nothing
 // is asked for; the fastest first. Included wherever REBNN_X86_64, REBNN_AARCH64, REBNN_ARM (of 32 bits) and REBNN_ANY
 // are defined; CMakeLists.txt and tests/run_qemu.sh take the names from these lines.
-REBNN_X86_64(avx512, kAvx512, HasAvx512() && __builtin_cpu_supports("avx512vpopcntdq"), true)
+REBNN_X86_64(avx512, kAvx512, HasAvx512() && Has(kHasAvx512Vpopcntdq), true)
 REBNN_X86_64(avx512bw, kAvx512Bw, HasAvx512(), true)
-REBNN_X86_64(avx2, kAvx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"), true)
-REBNN_X86_64(ssse3, kSsse3, __builtin_cpu_supports("ssse3"), true)
+REBNN_X86_64(avx2, kAvx2, HasAvx2(), true)
+REBNN_X86_64(ssse3, kSsse3, Has(kHasSsse3), true)
 // Both are right everywhere; one is chosen for the slowest core that the process may meet, because a system moves it
 // from core to core.
 REBNN_AARCH64(neon_a55, kNeonA55, true, HasCoreInOrder())

@@ -36,7 +36,7 @@ constexpr double kTapPoints[kPointSide][4] = {{1 / 2., 0, 0, 0},
 // Of processors whose kernels have a stem for them.
 bool HasHalfProducts() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bf16");
+  return HasBf16();
 #elif defined(__APPLE__)
   return true;  // every Apple silicon has them
 #elif defined(__aarch64__) && defined(__linux__)

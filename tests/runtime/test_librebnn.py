@@ -251,6 +251,25 @@ def test_the_library_names_each_instruction_set_of_the_list():
     assert re.findall(rf'^REBNN_(?:{processor}|ANY)\((\w+),', lines, flags=re.MULTILINE) == ISAS
 
 
+@pytest.mark.skipif(platform.machine() != 'x86_64', reason='emulates processors of x86-64 with a program for them')
+@pytest.mark.parametrize(
+    ('core', 'expected'),
+    [
+        ('Haswell', 'avx2'),
+        ('Haswell,avx2=off', 'ssse3'),
+        ('Haswell,fma=off', 'ssse3'),
+        ('Haswell,xsave=off', 'ssse3'),  # its system keeps no AVX registers
+        ('Nehalem', 'ssse3'),
+        ('qemu64', 'portable'),
+    ],
+)
+def test_a_processor_gets_the_kernels_that_it_has(plain, core, expected):
+    environment = {name: value for name, value in os.environ.items() if name != 'REBNN_ISA'}
+    command = [tool('qemu-x86_64'), '-cpu', core, plain / 'tests' / 'test_arguments']
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert f'instruction set: {expected}\n' in done.stdout, done.stdout + done.stderr
+
+
 def test_benchmark_compares_every_instruction_set(plain):
     done = subprocess.run([plain / 'tests' / 'bench_conv', '3'], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
