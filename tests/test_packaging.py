@@ -260,6 +260,30 @@ def test_board_wheel_for_another_processor(tmp_path):
     assert header[:4] == b'\x7fELF' and int.from_bytes(header[18:20], 'little') == 183  # EM_AARCH64
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec('ziglang') is None, reason='needs ziglang, which compiles for others')
+@pytest.mark.parametrize(
+    ('system', 'tag', 'end', 'start'),
+    [
+        ('windows', 'win_amd64', '.dll', b'MZ'),
+        ('macos', 'macosx_11_0_arm64', '.dylib', bytes.fromhex('cffaedfe0c000001')),  # Mach-O, ARM of 64 bits
+    ],
+)
+def test_board_wheel_for_another_system(system, tag, end, start, tmp_path):
+    wheel = board_wheel(system, tmp_path / 'wheel')
+    assert wheel.name == f'rebnn_runtime-{__version__}-py3-none-{tag}.whl'
+    unpack(wheel, tmp_path / 'installed')
+    libraries = sorted((tmp_path / 'installed' / 'rebnn_mm' / 'deploy' / 'lib').iterdir())
+    assert [path.name for path in libraries] == [f'librebnn{end}', f'librebnn_ort{end}']
+    assert all(path.read_bytes().startswith(start) for path in libraries)
+
+
+def test_board_wheel_for_an_unknown_system_is_one_sentence(tmp_path):
+    command = ['bash', 'tools/build_board_wheel.sh', 'amiga', str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and 'must be aarch64, x86_64, windows or macos, not amiga.' in done.stderr
+
+
 @pytest.mark.parametrize(
     ('cmake', 'named'), [('3.5.2', "'cmake>=3.18' 'setuptools>=70.1'"), ('3.31.6', "'setuptools>=70.1'")]
 )

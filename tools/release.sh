@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a release of the committed tree: version and date written, wheels and source archive built and checked, a tag.
 #
-#     bash tools/release.sh 0.1.0 [processors of the light wheels, default x86_64 aarch64]
+#     bash tools/release.sh 0.1.0 [what the light wheels are for, default x86_64 aarch64 windows macos]
 #
 # Everything happens in a clone, from which commit and tag are taken over at the end; what fails leaves nothing behind.
 # Pushing and uploading stay with you: the last lines say how.
@@ -17,7 +17,7 @@ stop() {
 
 version=${1:-}
 shift || true
-machines=(${@:-x86_64 aarch64})
+machines=(${@:-x86_64 aarch64 windows macos})
 branch=$(git symbolic-ref --quiet --short HEAD) || stop 'no branch is checked out. Check out the one to release.'
 
 [[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || stop "name the version, such as 0.1.0; '$version' is none."
@@ -37,12 +37,22 @@ sed -i "s/^## \[$version\] - unreleased$/## [$version] - $(date --utc +%F)/" CHA
 
 say 'build tools'
 python3 -m venv "$stage/env"
-"$stage/env/bin/pip" install --quiet --disable-pip-version-check build twine 'setuptools>=77' wheel
+"$stage/env/bin/pip" install --quiet --disable-pip-version-check build twine 'setuptools>=77' wheel ziglang
 say 'source archive, and from it the wheel'
 "$stage/env/bin/python" -m build --outdir dist . >"$stage/log" 2>&1 || { tail -n 30 "$stage/log" >&2; stop 'not built, see above.'; }
+ran=()
+built=()
 for machine in "${machines[@]}"; do
     say "light wheel for $machine"
-    PATH=$stage/env/bin:$PATH PYTHON=$stage/env/bin/python bash tools/build_board_wheel.sh "$machine" dist >&2
+    wheel=$(PATH=$stage/env/bin:$PATH PYTHON=$stage/env/bin/python bash tools/build_board_wheel.sh "$machine" dist)
+    if [[ $machine == "$(uname -m)" ]]; then
+        python3 -m venv "$stage/light"
+        "$stage/light/bin/pip" install --quiet --disable-pip-version-check "$wheel"
+        (cd "$stage" && light/bin/rebnn check) >&2 || stop "the light wheel for $machine does not run, see above."
+        ran+=("$machine")
+    else
+        built+=("$machine")
+    fi
 done
 "$stage/env/bin/twine" check --strict dist/*
 
@@ -53,7 +63,8 @@ git -C "$origin" pull --quiet --ff-only "$stage/tree" "$branch"
 git -C "$origin" fetch --quiet "$stage/tree" "refs/tags/v$version:refs/tags/v$version"
 mkdir -p "$origin/dist"
 mv dist/* "$origin/dist/"
-say "dist/ holds version $version, and the tag v$version is set. To publish:"
+say "dist/ holds version $version, and the tag v$version is set."
+say "light wheels that ran here: ${ran[*]:-none}; built, but not run: ${built[*]:-none}. To publish:"
 cat >&2 <<END
     git push origin $branch v$version
     twine upload dist/*$version*

@@ -39,7 +39,7 @@ setup(
     python_requires='>=3.10',
     packages=['rebnn_mm', 'rebnn_mm.deploy'],
     py_modules=['rebnn_command'],
-    package_data={'rebnn_mm': ['zoo/*'], 'rebnn_mm.deploy': ['lib/*.so']},
+    package_data={'rebnn_mm': ['zoo/*'], 'rebnn_mm.deploy': ['lib/*']},
     install_requires=['numpy', 'onnxruntime>=1.17', 'pillow'],
     extras_require={'hub': ['huggingface_hub>=0.34']},
     entry_points={'console_scripts': ['rebnn = rebnn_command:main', 'rebnn-run = rebnn_command:run']},
