@@ -81,6 +81,7 @@ class Verification(NamedTuple):
     # largest difference between the file with our library and without; None if there is no library
     library: float | None
     complete: int  # images or texts that were compared to the end: no sign differs, or PyTorch was given the file's
+    boxes: int = 0  # how many a detector gives in PyTorch and the file together
 
     @property
     def flipped(self) -> Flips:
@@ -105,7 +106,8 @@ def verify(
         other = open_session(data, library=exact, blocked=blocked) if available else None
     except Exception as error:
         raise RebnnError(f'the exported graph is not valid: {first_sentence(error)}') from error
-    count, complete, difference, top1, library = 0, 0, 0.0, 0, None if other is None else 0.0
+    count, complete, boxes, difference, top1 = 0, 0, 0, 0.0, 0
+    library = None if other is None else 0.0
     detections: list[Agreement] = []
     flips: dict[str, Flips] = {}
     for example in examples:
@@ -128,6 +130,7 @@ def verify(
             complete += len(next(iter(feeds.values())))
         if task.name == 'detection':
             detections.append(agreement(expected, found))
+            boxes += len(expected[1]) + len(found[1])
             difference = max(difference, detections[-1].score)
         else:
             difference = max(difference, _difference(expected, found).absolute)
@@ -151,7 +154,7 @@ def verify(
             'on none of the examples could the file be compared with PyTorch to the end: signs differ, and there are '
             'layers that cannot be given those of the file. Compare on other images or texts.'
         )
-    return Verification(count, difference, top1, detections, flips, library, complete)
+    return Verification(count, difference, top1, detections, flips, library, complete, boxes)
 
 
 def _run(session: onnxruntime.InferenceSession, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -245,6 +245,91 @@ def test_every_detection_has_its_partner_where_no_sign_differs(detector, kind, n
         verify(with_outputs(graph, kind, name, np.array(value)), model, Task('detection'), [image])
 
 
+@pytest.fixture(scope='module')
+def one_bit():
+    """A narrow detector of configs/one_bit, a function that writes its graph, and an image.
+
+    The network is traced once, because what is wrong below is what is written after it.
+    """
+    pytest.importorskip('mmdet')
+    from rebnn_mm.export.detection import whole_graph
+
+    from .detection.detectors import image, narrow_one_bit, of_config
+
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        model = of_config('one_bit/nano_bccd', narrow_one_bit)
+    for layer in (*model.bbox_head.rtm_cls, *model.bbox_head.rtm_reg):
+        layer.weight.data.mul_(0.1)  # far from the saturation of a sigmoid
+    packed, trace, traced = pack(model).model, whole_graph.trace, []
+
+    def trace_once(*args):
+        if not traced:
+            traced.append(trace(*args))
+        return copy_of(traced[0])
+
+    def write():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(whole_graph, 'trace', trace_once)
+            return graph_of(packed, Task('detection'))
+
+    return model, write, Image(image(96, 128).numpy(), (90, 120))
+
+
+def test_a_graph_of_a_detector_made_for_one_bit_passes(one_bit):
+    model, write, example = one_bit
+    found = verify(write(), model, Task('detection'), [example])
+    assert found.detections[0].same and found.boxes == 200 and found.complete == 1
+
+
+def exchange_levels(original):
+    return lambda g, maps, generator, level, places: original(
+        g, maps, generator, {0: 1, 1: 0}.get(level, level), places
+    )
+
+
+def enlarge(original):
+    return lambda g, coder, points, sides, limit: original(g, coder, points, g('Mul', sides, 1.1), limit)
+
+
+def exchange_classes(original):
+    def write(g, *args):
+        found = original(g, *args)
+        return found._replace(labels=g('Sub', 2, found.labels))
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ('part', 'change'),
+    [('priors', exchange_levels), ('decode', enlarge), ('one_stage_detections', exchange_classes)],
+)
+def test_a_detector_made_for_one_bit_whose_boxes_are_written_wrong_is_refused(one_bit, monkeypatch, part, change):
+    from rebnn_mm.export.detection import heads
+
+    model, write, example = one_bit
+    monkeypatch.setattr(heads, part, change(getattr(heads, part)))
+    with pytest.raises(ValueError, match='gives other detections than PyTorch, although every sign is the same'):
+        verify(write(), model, Task('detection'), [example])
+
+
+@pytest.mark.parametrize(
+    ('kind', 'other', 'words'),
+    [
+        ('Relu', 'LeakyRelu', 'differs from PyTorch first at backbone.layer1.0'),
+        ('PRelu', 'Add', 'differs from PyTorch first at backbone.layer2.0'),
+        ('Exp', 'Relu', 'gives other detections than PyTorch'),
+        ('Sigmoid', 'HardSigmoid', 'gives other detections than PyTorch'),
+    ],
+)
+def test_a_detector_made_for_one_bit_with_a_wrong_activation_is_refused(one_bit, kind, other, words):
+    model, write, example = one_bit
+    wrong = write()
+    for node in wrong.graph.node:
+        node.op_type = other if node.op_type == kind else node.op_type
+    with pytest.raises(ValueError, match=words):
+        verify(wrong, model, Task('detection'), [example])
+
+
 def regions(count, generator):
     return generator.random((count, 4, 7, 7)) < 0.5
 

@@ -138,6 +138,8 @@ def verdict(result: Export, kind: str) -> str:
             f'Layer by layer the file agrees with PyTorch on {found.complete} of {found.images} {kind}, but '
             f'{", ".join(changes)}. What that costs only a score says: rebnn test-packed'
         )
+    if result.task.name == 'detection' and not found.boxes:
+        told += '. None has a detection, so no box was compared: compare on images with objects'
     if kind == 'random images':
         told += '. Noise says little of photographs: compare on some with --image'
     return f'{told}.'

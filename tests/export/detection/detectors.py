@@ -133,6 +133,14 @@ def narrow_ssd(model: Any) -> None:
     model.test_cfg.update(score_thr=0.5)
 
 
+def narrow_one_bit(model: Any) -> None:
+    """Few channels, one convolution per stage and tower, a threshold that leaves a hundred detections."""
+    model.backbone.update(channels=(8, 8, 16, 16), depths=(1, 1, 1, 1), stem_channels=(4,))
+    model.neck.update(in_channels=[8, 16, 16], out_channels=16)
+    model.bbox_head.update(in_channels=16, feat_channels=16, stacked_convs=1)
+    model.test_cfg.update(score_thr=0.5)
+
+
 def one_stage_config(head: dict[str, Any], detector: str = 'RetinaNet', **test_cfg: Any) -> dict[str, Any]:
     """A one-stage detector with a 1-bit backbone of two stages, a 1-bit FPN and this head."""
     binary = dict(type='ReBNNConv2d')

@@ -67,9 +67,18 @@ def test_the_verdict_names_what_changes_answers_and_how_often():
         'of 4, --half changes the best class of 2 of 4. What that costs only a score says: rebnn test-packed.'
     )
     boxes = [Agreement(0, 1, 1.0, 0.0), Agreement(0, 0, 1.0, 0.05)]
-    found = Verification(2, 0.1, 0, boxes, {'conv': Flips(1, 9)}, 0.0, 2)
+    found = Verification(2, 0.1, 0, boxes, {'conv': Flips(1, 9)}, 0.0, 2, 3)
     words = 'rounding changes detections in 2 of 2, --half makes boxes come or go in 1 of 2.'
     assert words in judged('detection', found, Difference(0.1, 0, 2, boxes))
+
+
+def test_the_verdict_says_when_no_box_was_there_to_compare():
+    nothing = Verification(2, 0.0, 0, [Agreement(0, 0, 1.0, 0.0)] * 2, {'conv': Flips(0, 9)}, 0.0, 2)
+    assert judged('detection', nothing) == (
+        'The file agrees with PyTorch on 2 given images. None has a detection, so no box was compared: compare on '
+        'images with objects.'
+    )
+    assert 'no box' not in judged('detection', nothing._replace(boxes=1))
 
 
 @pytest.mark.parametrize(('with_int8', 'refused'), [(0.5, False), (0.2, True), (float('nan'), True)])
