@@ -61,7 +61,9 @@ else
     compilers=("${prefix}gcc" "${prefix}g++")
 fi
 build=build/board_$machine
+# A library of macOS holds its own name, which would otherwise be its path here.
 cmake -S runtime -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME="$system" \
+    -DCMAKE_INSTALL_NAME_DIR=@rpath -DCMAKE_BUILD_WITH_INSTALL_NAME_DIR=ON \
     -DCMAKE_C_COMPILER="${compilers[0]}" -DCMAKE_CXX_COMPILER="${compilers[1]}" >/dev/null
 cmake --build "$build" --target rebnn rebnn_ort --parallel "${MAX_JOBS:-$(nproc)}" >/dev/null
 
