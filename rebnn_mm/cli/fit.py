@@ -1,7 +1,7 @@
 """Train a 1-bit detector on a folder of images with boxes, from the config to one packed file that is compared.
 
     rebnn fit my_images
-    rebnn fit my_images --base tiny
+    rebnn fit my_images --base two-stage
     rebnn fit my_images --no-teacher --epochs 12
 
 It runs the commands that it prints, each of which works by itself: new-config, train (the full-precision teacher, then
@@ -219,6 +219,6 @@ def table_of(compared: dict[str, Any], images: str) -> Table:
         # mmdet gives no score at all to a detector that finds nothing.
         values = [scores[label].get(key, -1) if scores[label] else 0 for label in labels]
         table.add_row(name, *(f'{100 * value:.1f}' if value >= 0 else '-' for value in values))
-    table.add_row('ms per image', *(f'{points[label]["ms"]:.0f}' for label in labels))
+    table.add_row('ms per image', *(f'{points[label]["ms"]:.1f}' for label in labels))
     table.add_row('MB', *(f'{points[label]["megabytes"]:.2f}' for label in labels))
     return table

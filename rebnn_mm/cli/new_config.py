@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rebnn_mm.analysis.anchor_choice import Anchors, describe_generator_change, equal_classes
-from rebnn_mm.cli.new_config_options import STEPS, parse_args
+from rebnn_mm.cli.new_config_options import STARTS, STEPS, parse_args
 from rebnn_mm.datasets.annotated_folder import WRITTEN, Annotated, as_coco, read_annotated
 from rebnn_mm.datasets.photo_places import SPLITS
 from rebnn_mm.errors import RebnnError, report_errors
@@ -151,7 +151,8 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
     kept = dict(negatives=args.negatives, emptied=not args.negatives)
     sides = input_sides(data, scale)
     labels = [box.name for box in data.boxes('train')]
-    changes = {path: model_changes(config, len(data.classes), sides, labels) for path, config in configs.items()}
+    known = (len(data.classes), sides, labels, max(scale))
+    changes = {path: model_changes(config, *known) for path, config in configs.items()}
     models = {path: model for path, (model, _) in changes.items()}
     problem = f'{args.base} or the config of its teacher counts iterations; use configs that count epochs.'
     if not all((c.get('train_cfg') or {}).get('max_epochs') for c in configs.values()):
@@ -200,7 +201,8 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
         path.write_text(f'{text}{DIGEST}{_digest(text)}\n')
     report(data, scale, sides, changes[out][1])
     print(augment_sentence(augment, size_spread(data), asked=args.augment is not None))
-    print(f'start: {args.start or "random weights"}')
+    terms = ' (of Tiny-ImageNet, with non-commercial terms; --start none: random weights)'
+    print(f'start: {args.start or "random weights"}{terms if args.start in STARTS.values() else ""}')
     print('\n'.join(f'config: {path}' for path in bases))
     return list(bases)
 
@@ -241,7 +243,7 @@ def start_of(base: Config, name: str, checkpoint: str) -> dict[str, Any]:
             raise RebnnError(
                 f'--start {checkpoint} does not fit the {path[-1]} of {name}: of {len(match.matched) + len(wrong)} '
                 f'parameters it lacks {len(wrong)}, for instance {wrong[0]}. Name a classifier of the same blocks, '
-                'trained with mmpretrain.'
+                'trained with mmpretrain, or the --base that it was trained for.'
             )
         place = checkpoint if '://' in checkpoint else str(Path(checkpoint).expanduser().resolve())
         start = dict(type='Pretrained', checkpoint=place, prefix='backbone.')
@@ -298,7 +300,7 @@ def input_sides(data: Annotated, scale: tuple[int, int]) -> np.ndarray:
 
 
 def model_changes(
-    base: Config, classes: int, sides: np.ndarray, labels: list[str]
+    base: Config, classes: int, sides: np.ndarray, labels: list[str], edge: int
 ) -> tuple[dict[str, Any], tuple[Anchors, Anchors] | None]:
     """Adapt the model of a base to these data, and tell how its anchors, kept if no worse, and the new ones fit."""
     changes: dict[str, Any] = {}
@@ -319,8 +321,10 @@ def model_changes(
     own: dict[str, Any] = {}
     if images.get('batch_augments'):
         own['batch_augments'] = None  # they would take other sizes than the scale
-    if images and base.model.get('neck') and 'pad_size_divisor' not in images:
-        own['pad_size_divisor'] = 32  # maps of a pyramid are added
+    # Maps of a pyramid are added, and batch norm needs two places at stride 32, in half the size as well.
+    small = edge <= 64
+    if images and base.model.get('neck') and (small or 'pad_size_divisor' not in images):
+        own['pad_size_divisor'] = 64 if small else 32
     if own:
         changes['data_preprocessor'] = own
     for name in ('rpn_head', 'bbox_head'):
@@ -393,7 +397,7 @@ def report(
         f'{SMALLEST} pixels' + (', so a larger --size may find more' if small > 0.2 else '')
     )
     if anchors is None:
-        console.print('anchors: left as in the base')
+        console.print('anchors: none to choose in this base')
     else:
         console.print('boxes that some anchor overlaps by half or more, averaged over the classes:')
         for what, fit in zip(('of the base', 'chosen'), anchors, strict=True):

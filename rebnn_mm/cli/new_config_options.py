@@ -6,9 +6,7 @@
     rebnn new-config --data my_images --out my.py --teacher
     rebnn train my_teacher.py && rebnn train my.py
 
-    rebnn new-config --data my_images --out my.py --base tiny --teacher
-
-    rebnn new-config --data my_images --out my.py --teacher --start classifier.pth
+    rebnn new-config --data my_images --out my.py --base two-stage --teacher --start classifier.pth
 
 The folder holds images and JSON files of COCO's form, XML files of VOC, labels of YOLO or CSV files, at any depth.
 Annotations are not changed: what is trained on is written next to the config, as my_train.json and my_val.json.
@@ -23,8 +21,8 @@ from rebnn_mm.deploy.run import positive
 from rebnn_mm.errors import CommandParser, did_you_mean
 
 BASES = {
-    'two-stage': 'rebnn_mm::bccd/faster_rcnn_r18_rebnn{}_bccd.py',
     **{size: f'rebnn_mm::one_bit/{size}{{}}_bccd.py' for size in ('tiny', 'nano', 'small')},
+    'two-stage': 'rebnn_mm::bccd/faster_rcnn_r18_rebnn{}_bccd.py',
 }
 """Our detectors by name, the default first: without a teacher, and with ``_taught`` filled in."""
 
@@ -79,8 +77,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--base',
         default=next(iter(BASES)),
-        help='detector to build on: two-stage; tiny, nano or small, of one stage and designed for one bit, so '
-        'faster; or a config; default: %(default)s',
+        help='detector to build on: tiny, nano or small, of one stage and designed for one bit; two-stage, which is '
+        'slower; or a config; default: %(default)s',
     )
     for split in ('train', 'val', 'test'):
         parser.add_argument(
@@ -104,7 +102,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         '--start',
         metavar='CHECKPOINT',
         help='a classifier of the same blocks that the detector starts from, or its teacher: better where there '
-        'are few images; rebnn train rebnn_mm::pretrain/resnet18_teacher_classes.py makes one; none: random weights',
+        'are few images; rebnn train rebnn_mm::pretrain/resnet18_teacher_classes.py makes one for two-stage; '
+        "none: random weights; default for the teacher of tiny: the package's",
     )
     parser.add_argument(
         '--augment',

@@ -228,7 +228,13 @@ def describe_training(runner: Runner) -> dict[str, str]:
     done = count(runner.epoch if unit == 'epoch' else runner.iter, unit)
     start = cfg.get('load_from')
     from_teacher = getattr(model, 'start_from_teacher', False)
-    first = start or ('the teacher' if from_teacher else 'random weights, except where init_cfg is set')
+    backbone = (cfg.get('model') or {}).get('backbone') or {}
+    pretrained = backbone.get('init_cfg')
+    if isinstance(pretrained, dict) and 'checkpoint' in pretrained:
+        others = f'{pretrained["checkpoint"]} for the backbone'
+    else:
+        others = 'random weights, except where init_cfg is set'
+    first = start or ('the teacher' if from_teacher else others)
     lines['start'] = f'{start}, {done} done' if runner.iter else str(first)
     cuda = torch.cuda.is_available() and next(model.parameters()).is_cuda
     lines['device'] = torch.cuda.get_device_name() if cuda else f'processor, threads: {torch.get_num_threads()}'

@@ -42,12 +42,12 @@ model = dict(
 train_dataloader = dict(num_workers=0, persistent_workers=False)
 randomness = dict(seed=0)
 """
-ALONE = dict(base=BASES['two-stage'].format(''), teacher=False)
+ALONE = dict(base=BASES['tiny'].format(''), teacher=False)
 
 
 def options(data: Path, **changes: object) -> argparse.Namespace:
     nothing = dict.fromkeys(('out', 'train', 'val', 'test', 'start', 'augment', 'label_with'))
-    given = dict(base=BASES['two-stage'].format('_taught'), teacher=None, size=(96, 64), epochs=2, negatives=True)
+    given = dict(base=BASES['tiny'].format('_taught'), teacher=None, size=(96, 64), epochs=2, negatives=True)
     return argparse.Namespace(data=data, **nothing | given | changes)
 
 
@@ -149,7 +149,7 @@ def test_the_table_has_a_row_per_class_and_a_column_per_file():
         ['AP50', '80.0', '80.0', '80.0'],
         ['AP, cat', '25.0', '25.0', '25.0'],
         ['AP, dog', '-', '-', '-'],
-        ['ms per image', '20', '20', '20'],
+        ['ms per image', '20.0', '20.0', '20.0'],
         ['MB', '2.06', '2.06', '2.06'],
     ]
 

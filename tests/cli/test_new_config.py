@@ -24,6 +24,7 @@ from tests.scripts import ROOT, run_script
 SAMPLE = ROOT / 'demo' / 'coco_sample'
 ATSS = 'rebnn_mm::bccd/atss_r18_rebnn_taught_bccd.py'
 TAUGHT = (BASES['two-stage'].format('_taught'), ATSS, BASES['tiny'].format('_taught'))
+FEW_REGIONS = ('model.train_cfg.rpn_proposal.max_per_img=20', 'model.test_cfg.rpn.max_per_img=20')
 
 
 def write(out: Path, *arguments: object) -> Config:
@@ -36,30 +37,25 @@ def write(out: Path, *arguments: object) -> Config:
 
 
 @pytest.fixture(scope='module')
-def out(tmp_path_factory):
-    return tmp_path_factory.mktemp('new') / 'folder' / 'mine.py'
-
-
-@pytest.fixture(scope='module')
-def cfg(out):
-    return write(out)
+def cfg(tmp_path_factory):
+    return write(tmp_path_factory.mktemp('new') / 'folder' / 'mine.py')
 
 
 def test_classes_are_those_with_boxes_everywhere(cfg):
     classes = cfg.train_dataloader.dataset.metainfo.classes
-    assert len(classes) == 53 == cfg.model.roi_head.bbox_head.num_classes
+    assert len(classes) == 53 == cfg.model.bbox_head.num_classes
     assert cfg.val_dataloader.dataset.metainfo.classes == classes
 
 
 def test_the_rest_is_the_base(cfg):
-    base = Config.fromfile(ROOT / 'configs/bccd/faster_rcnn_r18_rebnn_bccd.py')
+    base = Config.fromfile(ROOT / 'configs/one_bit/tiny_bccd.py')
     assert cfg.model.backbone == base.model.backbone and cfg.optim_wrapper == base.optim_wrapper
-    assert cfg.model.rpn_head.conv_cfg == base.model.rpn_head.conv_cfg
+    assert cfg.model.data_preprocessor == base.model.data_preprocessor
     assert cfg.custom_hooks == base.custom_hooks
 
 
-def test_anchors_cover_more_than_those_of_the_base(cfg, capsys, tmp_path):
-    write(tmp_path / 'again.py')
+def test_anchors_cover_more_than_those_of_the_base(capsys, tmp_path):
+    cfg = write(tmp_path / 'again.py', '--base', 'two-stage')
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith('  anchors ')]
     base, chosen = (int(re.search(r'(\d+) %', line)[1]) for line in lines)
     assert chosen > 80 > 60 > base
@@ -143,6 +139,11 @@ def test_images_without_a_box_are_trained_on(base, tmp_path, monkeypatch):
     assert names == ['p0', 'p1', 'p3']
 
 
+def test_an_input_of_one_place_at_the_largest_stride_is_trained_on(tmp_path):
+    cfg = write(tmp_path / 'mine.py', '--data', FORMS / 'yolo_roboflow', '--size', 32, 32, '--epochs', 1)
+    assert all(value.isfinite() for value in first_losses(cfg, [0]).values())
+
+
 def steps_of(cfg: Config) -> list[str]:
     return [step['type'] for step in cfg.train_dataloader.dataset.pipeline]
 
@@ -189,7 +190,7 @@ def test_a_pyramid_gets_a_scale_for_large_objects(kind):
     base = Config.fromfile(ROOT / f'configs/bccd/{kind}_r18_rebnn_bccd.py').model
     draw = np.random.default_rng(0)
     sides = np.exp(draw.normal(4.8, 0.5, (500, 1)) + draw.normal(0, 0.1, (500, 2)))
-    changes, _ = new_config.model_changes(Config(dict(model=base)), 1, sides, ['cat'] * 500)
+    changes, _ = new_config.model_changes(Config(dict(model=base)), 1, sides, ['cat'] * 500, 320)
     generators = (
         base.bbox_head.anchor_generator,
         base.bbox_head.anchor_generator | changes['bbox_head']['anchor_generator'],
@@ -208,7 +209,7 @@ def test_a_pyramid_gets_a_scale_for_large_objects(kind):
 def test_a_pyramid_of_many_sizes_is_kept():
     base = Config.fromfile(ROOT / 'configs/bccd/atss_r18_rebnn_bccd.py')
     sides = np.exp(np.random.default_rng(0).normal(3.7, 0.5, (500, 1))) * np.ones(2)
-    changes, (old, new) = new_config.model_changes(base, 1, sides, ['cat'] * 500)
+    changes, (old, new) = new_config.model_changes(base, 1, sides, ['cat'] * 500, 320)
     assert changes == dict(bbox_head=dict(num_classes=1)) and new is old
 
 
@@ -240,7 +241,7 @@ def test_what_is_asked_for_goes_before(tmp_path):
 
 @pytest.mark.parametrize(
     'kind',
-    [['--teacher'], ['--base', ATSS], *(['--base', size, '--teacher'] for size in ('tiny', 'nano', 'small'))],
+    [['--teacher'], ['--base', ATSS], *(['--base', name, '--teacher'] for name in ('two-stage', 'nano', 'small'))],
     ids=' '.join,
 )
 def test_a_taught_detector_is_two_configs_that_fit(kind, tmp_path, capsys):
@@ -280,7 +281,7 @@ def classifiers(tmp_path_factory) -> dict[str, Path]:
 @pytest.mark.parametrize(
     ('kind', 'blocks', 'first'),
     [
-        (['--teacher'], 'teacher', 'mine_teacher'),
+        (['--base', 'two-stage', '--teacher'], 'teacher', 'mine_teacher'),
         (['--base', ATSS], 'teacher', 'mine_teacher'),
         (['--base', 'rebnn_mm::bccd/faster_rcnn_r18_bccd.py'], 'mmdet', 'mine'),
     ],
@@ -312,8 +313,8 @@ def shipped(tmp_path, monkeypatch):
 
 
 def test_the_teacher_of_tiny_begins_as_the_package_says(shipped, tmp_path, capsys):
-    student = write(tmp_path / 'mine.py', '--base', 'tiny', '--teacher')
-    assert 'start: rebnn://one\n' in capsys.readouterr().out
+    student = write(tmp_path / 'mine.py', '--teacher')
+    assert 'start: rebnn://one (of Tiny-ImageNet, with non-commercial terms; --start none' in capsys.readouterr().out
     options = Config.fromfile(tmp_path / 'mine_teacher.py').model.backbone
     assert 'init_cfg' not in student.model.backbone
     backbone = MODELS.build(options)
@@ -331,7 +332,7 @@ def test_the_start_that_the_package_holds_fills_the_teacher(base, tmp_path):
 
 @pytest.mark.parametrize(
     'words',
-    [['--base', 'tiny', '--teacher', '--start', 'none'], ['--base', 'tiny'], ['--base', 'nano', '--teacher']],
+    [['--teacher', '--start', 'none'], [], ['--base', 'nano', '--teacher']],
     ids=' '.join,
 )
 def test_others_begin_with_random_weights(words, shipped, tmp_path, capsys):
@@ -351,7 +352,7 @@ def test_what_is_no_checkpoint_is_refused(tmp_path, capsys):
 def test_a_classifier_of_other_blocks_is_refused(classifiers, tmp_path, capsys):
     with pytest.raises(SystemExit):
         write(tmp_path / 'mine.py', '--teacher', '--start', classifiers['mmdet'])
-    assert 'does not fit the backbone of rebnn_mm::bccd/faster_rcnn_r18_teacher_bccd.py: of' in capsys.readouterr().err
+    assert 'does not fit the backbone of rebnn_mm::one_bit/tiny_teacher_bccd.py: of' in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
@@ -409,7 +410,7 @@ def test_a_config_says_itself_whether_it_has_a_teacher(command, flag, monkeypatc
     monkeypatch.setattr(sys, 'argv', ['rebnn', *flag, '--base', 'mine.py'])
     with pytest.raises(SystemExit):
         command()
-    assert f'{flag[-1]} goes with two-stage, tiny, nano, small; mine.py itself says it.' in capsys.readouterr().err
+    assert f'{flag[-1]} goes with tiny, nano, small, two-stage; mine.py itself says it.' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -439,7 +440,7 @@ def test_a_base_that_is_nearly_a_name_is_suggested(monkeypatch, capsys):
     monkeypatch.setattr(sys, 'argv', ['rebnn new-config', '--data', 'x', '--base', 'nanoo'])
     with pytest.raises(SystemExit):
         parse_args()
-    words = "--base nanoo is none of two-stage, tiny, nano, small, and no config. Did you mean 'nano'?"
+    words = "--base nanoo is none of tiny, nano, small, two-stage, and no config. Did you mean 'nano'?"
     assert words in capsys.readouterr().err
 
 
@@ -454,9 +455,10 @@ def test_numbers_that_make_no_sense_are_refused(change, monkeypatch, capsys, tmp
 
 
 @pytest.mark.slow
-def test_it_trains_and_exports(cfg, out, tmp_path):
+@pytest.mark.parametrize(('base', 'small'), [('tiny', ()), ('two-stage', FEW_REGIONS)])
+def test_it_trains_and_exports(base, small, tmp_path):
+    write(out := tmp_path / 'mine.py', '--base', base)
     few = ('train_cfg.max_epochs=1', 'train_dataloader.dataset.indices=4', 'val_dataloader.dataset.indices=2')
-    small = ('model.train_cfg.rpn_proposal.max_per_img=20', 'model.test_cfg.rpn.max_per_img=20')
     done = run_script(
         'rebnn_command.py', 'train', out, '--work-dir', tmp_path, '--cfg-options', *few, *small, cwd=tmp_path
     )
@@ -477,10 +479,10 @@ def test_a_folder_of_another_form_trains(form, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_taught_detector_trains_after_its_teacher(tmp_path):
-    write(tmp_path / 'mine.py', '--teacher', '--epochs', 1)
+@pytest.mark.parametrize(('base', 'small'), [('tiny', ()), ('two-stage', FEW_REGIONS)])
+def test_a_taught_detector_trains_after_its_teacher(base, small, tmp_path):
+    write(tmp_path / 'mine.py', '--base', base, '--teacher', '--epochs', 1)
     few = ('train_dataloader.dataset.indices=4', 'val_dataloader.dataset.indices=2')
-    small = ('model.train_cfg.rpn_proposal.max_per_img=20', 'model.test_cfg.rpn.max_per_img=20')
     for config in ('mine_teacher.py', 'mine.py'):
         done = run_script('rebnn_command.py', 'train', config, '--cfg-options', *few, *small, cwd=tmp_path)
         assert done.returncode == 0, done.stderr

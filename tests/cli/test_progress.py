@@ -105,6 +105,12 @@ def test_a_second_run_of_a_process_logs_to_its_own_folder(tmp_path, monkeypatch)
         assert len(list((tmp_path / name).glob('*/vis_data/scalars.json'))) == 1
 
 
+def test_a_pretrained_backbone_is_named(tmp_path, monkeypatch):
+    start = dict(type='Pretrained', checkpoint='one.pth')
+    lines, _ = lines_of(tmp_path, monkeypatch, cfg=dict(model=dict(backbone=dict(init_cfg=start))))
+    assert 'start      one.pth for the backbone' in lines
+
+
 def test_a_student_that_starts_from_its_teacher_says_so(tmp_path, monkeypatch):
     assert 'start      random weights, except where init_cfg is set' in lines_of(tmp_path / 'alone', monkeypatch)[0]
     monkeypatch.setattr(SmallClassifier, 'start_from_teacher', True, raising=False)

@@ -66,6 +66,7 @@ def losses_of(model):
 @pytest.mark.parametrize('name', MEGABYTES)
 def test_a_student_starts_from_its_teacher_and_learns(name, tmp_path):
     assert read(f'{name}_taught').model.teacher == f'configs/one_bit/{name}_teacher_bccd.py'
+    assert not read(f'{name}_teacher').custom_hooks  # those of binary layers would warn that there are none
     read(f'{name}_teacher', **LITTLE).dump(tmp_path / 'teacher.py')
     theirs = build(f'{name}_teacher', **LITTLE)
     assert not any(isinstance(layer, BinaryLayer) for layer in theirs.modules())
