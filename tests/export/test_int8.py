@@ -297,6 +297,8 @@ def test_a_useless_file_is_refused():
     ):
         export(net, Options(int8='heads'), calibration=[black], **about)
     assert export(net, Options(int8='heads'), calibration=[colourful], **about).int8.compared.relative < 0.05
+    unwatched = export(net, Options(int8='heads'), calibration=[black], watch=lambda examples: (), **about)
+    assert unwatched.int8.compared.relative > 0.5  # as a benchmark of random weights asks
 
 
 def test_seven_bits_without_int8_are_refused(residual):
