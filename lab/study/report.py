@@ -1,4 +1,4 @@
-"""Write the tables and figures of the pages of lab/reports from the records of finished runs.
+"""Write the tables and figures of the pages of lab/reports from the records of finished runs and of choices.
 
     python -m lab.study.report
 
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lab.tools.choice_page import describe_choice
 from lab.tools.page import renew
 from rebnn_mm.analysis.figure_style import DPI, figure_style
 from rebnn_mm.deploy.whole_file import whole_file
@@ -149,12 +150,16 @@ def main() -> None:
     store = RecordStore(args.records)
     lists = {name: read_experiment(ROOT / 'lab' / 'experiments' / f'{name}.py') for name in TABLES}
     images = args.pages[0].parent / 'images'
-    parts = [*(f'experiment {name}' for name in TABLES), 'experiment oscillation']
+    choices = {
+        f'choice {path.stem}': path for path in sorted((ROOT / 'lab' / 'experiments' / 'choices').glob('*.json'))
+    }
+    parts = [*(f'experiment {name}' for name in TABLES), 'experiment oscillation', *choices]
     sections = {}
     on_pages(old, dict.fromkeys(parts, ''))  # before the figures are drawn
     for name, (reference, scale, signs) in TABLES.items():
         table = markdown_table(lists[name], store, reference, scale, signs)
         sections[f'experiment {name}'] = f'{table}\n{provenance_text(lists[name], store)}'.lstrip()
+    sections |= {name: describe_choice(path) for name, path in choices.items()}
     sections['experiment oscillation'] = oscillation_section(lists['methods'], store, images)
     texts = dict(zip(args.pages, on_pages(old, sections), strict=True))
     texts[args.csv] = csv_table(list(lists.values()), store)

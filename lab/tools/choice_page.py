@@ -16,6 +16,14 @@ from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import report_errors
 
 
+def describe_choice(path: Path) -> str:
+    """Make the table of what ``rebnn choose --json`` has written, and the sentence with its conditions."""
+    report = load_report(path)
+    points = [Point(**entry) for entry in report['points']]
+    table = '\n'.join(markdown(points, METRICS.get(report['metric'], report['metric'])))
+    return f'{table}\n\n{conditions(report)}\n'
+
+
 @report_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the report and renew the page."""
@@ -23,10 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument('report', type=Path, help='file that rebnn choose --json wrote')
     parser.add_argument('page', type=Path, help='Markdown whose table is renewed')
     args = parser.parse_args(arguments)
-    report = load_report(args.report)
-    points = [Point(**entry) for entry in report['points']]
-    table = '\n'.join(markdown(points, METRICS.get(report['metric'], report['metric'])))
-    text = renew(args.page.read_text(encoding='utf-8'), {'choice': f'{table}\n\n{conditions(report)}\n'})
+    text = renew(args.page.read_text(encoding='utf-8'), {'choice': describe_choice(args.report)})
     with whole_file(args.page) as part:
         part.write_text(text, encoding='utf-8')
 

@@ -17,6 +17,7 @@ LISTS = (
     'one_bit_bccd', 'one_bit_kangaroo', 'one_bit_voc6', 'one_bit_deeppcb',
 )  # fmt: skip
 PARTS = (*LISTS, 'oscillation')
+CHOICES = ('one_bit_bccd', 'one_bit_bccd_shipped')
 
 
 @pytest.mark.slow
@@ -25,7 +26,8 @@ def test_the_report_fills_a_page_from_the_records_that_are_kept(monkeypatch, tmp
     page.parent.mkdir()
     markers = [f'<!-- begin experiment {part} -->\n<!-- end experiment {part} -->\n' for part in PARTS]
     page.write_text(f'# Results\n{"".join(markers[:3])}the end\n')
-    other.write_text(f'# Gamma\n{"".join(markers[3:])}the end\n')
+    choices = [f'<!-- begin choice {name} -->\n<!-- end choice {name} -->\n' for name in CHOICES]
+    other.write_text(f'# Gamma\n{"".join([*markers[3:], *choices])}the end\n')
     arguments = ['report', '--pages', str(page), str(other), '--csv', str(tmp_path / 'results.csv')]
     monkeypatch.setattr('sys.argv', arguments)
     report.main()
@@ -37,6 +39,7 @@ def test_the_report_fills_a_page_from_the_records_that_are_kept(monkeypatch, tmp
         assert (page.parent / 'images' / f'experiment_{figure}.png').stat().st_size > 10_000
         assert f'(images/experiment_{figure}.png)' in text
     assert len(re.findall('runs (are|is) done', text)) == len(LISTS) and '| ReBNN |' in text
+    assert text.count('| file | AP | ms | MB |\n') == len(CHOICES) and '| zoo:blood-cells-tiny | 55.4 |' in text
     with (tmp_path / 'results.csv').open() as file:
         lines = list(csv.DictReader(file))
     kept = {json.loads(path.read_text())['id'] for path in (ROOT / 'lab' / 'experiments' / 'records').glob('*.json')}
