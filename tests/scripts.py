@@ -141,6 +141,7 @@ def serve() -> dict | None:
     for package in filter(None, map(sys.modules.get, ('mmdet', 'mmpretrain'))):
         with suppress(ValueError):  # there is no such config
             importlib.import_module('mmengine.config.utils')._get_cfg_metainfo(package.__path__[0], '')
+    sys.stdout.flush()  # or every fork would print what importing has left in the buffer
     gc.freeze()  # a collection would copy all these objects into the fork
     gc.set_threshold(50_000, 10, 10)  # as in conftest.py
     while line := sys.stdin.readline():
