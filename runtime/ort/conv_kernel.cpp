@@ -1,8 +1,6 @@
 #include "conv_kernel.h"
 
-#include <algorithm>
-#include <cmath>
-
+#include "../src/identities.h"
 #include "threads.h"
 
 namespace rebnn::ort {
@@ -14,12 +12,6 @@ constexpr int64_t kMostChannels = (int64_t{1} << 31) - 1;
 constexpr int64_t kLinearWidth = 16;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
-
-bool AreAll(const float* values, int64_t count, float expected) {
-  return std::all_of(values, values + count, [=](float value) { return value == expected; });
-}
-
-bool IsNegativeZero(float value) { return value == 0 && std::signbit(value); }
 
 bool IsOneZero(const Tensor& tensor) {
   if (tensor.rank != 4) return false;
@@ -37,7 +29,7 @@ ConvKernel::ConvKernel(const Operator& op, const ApiTable* table, const KernelIn
   ReadAttributes(info, &desc);
   ReadWeights(info, &desc);
   ReadConstants(info);
-  SkipIdentities();
+  SkipIdentities(in_channels_, out_channels_, &constants_);
 }
 
 void ConvKernel::ReadAttributes(const KernelInfo* info, rebnn_conv_desc* desc) {
@@ -110,32 +102,6 @@ void ConvKernel::ReadConstants(const KernelInfo* info) {
       asked_for_.push_back(i);
     }
   }
-}
-
-void ConvKernel::SkipIdentities() {
-  rebnn_conv_io& io = constants_;
-  const auto skip_if = [](const float** values, int64_t count, float identity) {
-    if (*values && AreAll(*values, count, identity)) *values = nullptr;
-  };
-  // Of a sum with these only the sign counts, and that of 0 does not.
-  skip_if(&io.shift, in_channels_, 0);
-  skip_if(&io.next_shift, out_channels_, 0);
-  skip_if(&io.scale, out_channels_, 1);
-  skip_if(&io.mul, out_channels_, 1);
-  // Adding +0 leaves every number as it is but -0, which becomes +0. A sum is -0 only if both of its terms are.
-  bool may_be_negative_zero = true;
-  const auto skip_term_if_zero = [&](const float** values) {
-    if (!*values) return;
-    const auto negative = std::count_if(*values, *values + out_channels_, IsNegativeZero);
-    if (negative == out_channels_ || !may_be_negative_zero) skip_if(values, out_channels_, 0);
-    if (negative == 0) may_be_negative_zero = false;
-  };
-  skip_term_if_zero(&io.add);
-  skip_term_if_zero(&io.pre);
-  // A product with it may be -0.
-  if (!io.slope || !AreAll(io.slope, out_channels_, 1)) may_be_negative_zero = true;
-  skip_if(&io.slope, out_channels_, 1);
-  skip_term_if_zero(&io.post);
 }
 
 void ConvKernel::CheckVector(const Input& input, const Tensor& tensor) const {

@@ -25,8 +25,6 @@ class ConvKernel : public Kernel {
   void ReadWeights(const KernelInfo* info, rebnn_conv_desc* desc);
   // Keeps what is an initializer of the graph, so that a run need not ask for it.
   void ReadConstants(const KernelInfo* info);
-  // Leaves out kept steps that change no bit of what comes to them.
-  void SkipIdentities();
   // Whether an input is one number for each input or output channel, as its kind says.
   void CheckVector(const Input& input, const Tensor& tensor) const;
   // Sizes of the input in `io`, and the output's shape.

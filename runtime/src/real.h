@@ -3,6 +3,7 @@
 #define REBNN_SRC_REAL_H_
 
 #include "average_pool.h"
+#include "product.h"
 #include "roi_align.h"
 #include "stem.h"
 #include "upsample_add.h"
@@ -15,6 +16,7 @@ struct RealKernels {
   void (&align)(const Region& region);
   void (&mean)(const Square& square, int64_t channels, float* y);
   void (&upsample_add)(const UpsampledRow& row);
+  void (&multiply)(const RealMatrix& matrix, const RealRows& rows);
 };
 
 extern const RealKernels kPortableReal;

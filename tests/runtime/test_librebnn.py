@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rebnn_mm.deploy.zoo import zoo_path
 from rebnn_mm.native_library import ABI, instruction_sets
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +23,7 @@ ISAS = instruction_sets() or ['portable']
 SKIPPED = 77
 COMPILERS = (('C_COMPILER', 'gcc'), ('CXX_COMPILER', 'g++'))
 FUZZ_CASES = 1000
+CLASSIFIER = zoo_path('zoo:cifar10-resnet20')
 
 
 def tool(name: str) -> str:
@@ -76,6 +78,7 @@ def plain() -> Path:
         'test_image',
         'test_regions',
         'test_text',
+        'test_model',
         'bench_conv',
     ]
     cache = SET_UP / 'CMakeCache.txt'
@@ -88,7 +91,16 @@ def address(tmp_path_factory) -> Path:
     require_sanitizer('address,undefined', tmp_path_factory.mktemp('address'))
     return build(
         BUILDS / 'address',
-        ['fuzz_conv', 'test_arguments', 'test_image', 'test_regions', 'test_stem', 'test_text', 'test_threads'],
+        [
+            'fuzz_conv',
+            'test_arguments',
+            'test_image',
+            'test_model',
+            'test_regions',
+            'test_stem',
+            'test_text',
+            'test_threads',
+        ],
         'address,undefined',
     )
 
@@ -164,6 +176,18 @@ def test_attention_and_embedding_under_address_sanitizer(address, isa):
 def test_damaged_input_under_address_sanitizer(address, isa):
     printed = run_program(address / 'tests' / 'fuzz_conv', isa, FUZZ_CASES, 3)
     assert f'{FUZZ_CASES} cases' in printed
+
+
+@pytest.mark.parametrize('isa', ISAS)
+def test_damaged_and_hostile_models(plain, isa):
+    printed = run_program(plain / 'tests' / 'test_model', isa, CLASSIFIER, 200, 1)
+    refused, changed, ran = map(int, re.findall(r'\d+', printed.splitlines()[-1]))
+    assert refused > 200 and changed == 200 and 0 < ran < changed
+
+
+@pytest.mark.slow
+def test_damaged_and_hostile_models_under_address_sanitizer(address):
+    run_program(address / 'tests' / 'test_model', ISAS[-1], CLASSIFIER, FUZZ_CASES, 2)
 
 
 @pytest.mark.slow
@@ -279,17 +303,19 @@ def test_benchmark_compares_every_instruction_set(plain):
     assert all(float(ms) > 0 for _, ms in tables)
 
 
-def test_example_of_the_page_prints_what_the_page_says(plain, tmp_path):
+@pytest.mark.parametrize('number', [0, 1])
+def test_example_of_the_page_prints_what_the_page_says(plain, tmp_path, number):
     page = (ROOT / 'docs' / 'runtime.md').read_text()
-    (source,) = re.findall(r'```c\n(.*?)```', page, flags=re.DOTALL)
-    (printed,) = re.findall(r'```text\n(.*?)```', page, flags=re.DOTALL)
+    source = re.findall(r'```c\n(.*?)```', page, flags=re.DOTALL)[number]
+    printed = re.findall(r'```text\n(.*?)```', page, flags=re.DOTALL)[number]
     (tmp_path / 'example.c').write_text(source)
     compiler = os.environ.get('CC') or tool('cc')
     flags = ['-std=c11', '-Wall', '-Wextra', '-Werror', f'-I{RUNTIME / "include"}']
     link = [f'-L{plain}', '-lrebnn', f'-Wl,-rpath,{plain}', '-o', 'example']
     compiled = subprocess.run([compiler, *flags, 'example.c', *link], cwd=tmp_path, capture_output=True, text=True)
     assert compiled.returncode == 0, compiled.stderr
-    assert subprocess.run(['./example'], cwd=tmp_path, capture_output=True, text=True, check=True).stdout == printed
+    command = ['./example', CLASSIFIER]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout == printed
 
 
 @pytest.mark.parametrize(

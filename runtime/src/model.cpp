@@ -1,0 +1,154 @@
+// Loading, running and freeing a packed classifier.
+#include "model.h"
+
+#include <cstdlib>
+
+#include "error.h"
+
+namespace rebnn {
+namespace {
+
+// Where the buffers of one run lie.
+struct Memory {
+  const rebnn_model& model;
+  const float* image;
+  float* scores;
+  uint8_t* scratch;
+
+  void* Of(int buffer) const {
+    if (buffer == kNoBuffer) return nullptr;
+    if (buffer == kImageBuffer) return const_cast<float*>(image);
+    if (buffer == model.output) return scores;
+    return scratch + model.buffers[buffer].offset;
+  }
+  float* RealsOf(int buffer) const { return static_cast<float*>(Of(buffer)); }
+};
+
+rebnn_status RunConv(const Step& step, const Memory& memory, void* scratch) {
+  rebnn_conv_io io = step.conv_io;
+  if (step.reads_bits) {
+    io.x_bits = static_cast<const uint8_t*>(memory.Of(step.x));
+  } else {
+    io.x = memory.RealsOf(step.x);
+  }
+  io.residual = memory.RealsOf(step.residual);
+  io.y = memory.RealsOf(step.y);
+  io.y_bits = static_cast<uint8_t*>(memory.Of(step.bits));
+  return rebnn_conv_run(step.conv, &io, scratch, static_cast<size_t>(step.scratch), nullptr);
+}
+
+rebnn_status RunStep(const Step& step, const Memory& memory) {
+  const float* x = memory.RealsOf(step.x);
+  float* y = memory.RealsOf(step.y);
+  uint8_t* scratch = memory.scratch + memory.model.arena_bytes;
+  const RealKernels& kernels = memory.model.kernels->real;
+  switch (step.work) {
+    case Work::kConv:
+      return RunConv(step, memory, scratch);
+    case Work::kStem: {
+      rebnn_stem_io io = step.stem_io;
+      io.x = x;
+      io.y = y;
+      return rebnn_stem_run(step.stem, &io, scratch, static_cast<size_t>(step.scratch), nullptr);
+    }
+    case Work::kAveragePool: {
+      rebnn_average_pool_io io = step.pool_io;
+      io.x = x;
+      io.y = y;
+      return rebnn_average_pool_run(&io, nullptr);
+    }
+    case Work::kImageConv:
+      ConvolveImage(kernels, step.matrix, step.windows, x, y, reinterpret_cast<float*>(scratch));
+      return REBNN_OK;
+    case Work::kMaxPool:
+      MaxPool(step.windows, x, y);
+      return REBNN_OK;
+    case Work::kProduct:
+      kernels.multiply(step.matrix, {x, step.rows, step.matrix.depth, y});
+      return REBNN_OK;
+    case Work::kMean:
+      MeanOfPixels(step.rows, step.columns, x, y);
+      return REBNN_OK;
+    case Work::kSoftmax:
+      Softmax(step.columns, x, y);
+      return REBNN_OK;
+  }
+  return REBNN_OK;
+}
+
+rebnn_status Load(Span data, int64_t h, int64_t w, rebnn_model* model) {
+  OnnxFile file;
+  rebnn_status status = ReadFile(data, &file);
+  if (status == REBNN_OK) status = MakePlan(file, h, w, model);
+  FreeFile(&file);
+  return status;
+}
+
+}  // namespace
+}  // namespace rebnn
+
+rebnn_status rebnn_model_load(const void* file, size_t bytes, int64_t h, int64_t w, rebnn_model** model) {
+  using namespace rebnn;
+  const auto name = "rebnn_model_load";
+  if (!model) return Fail(REBNN_INVALID_ARGUMENT, "%s: model is NULL.", name);
+  *model = nullptr;
+  if (!file) return Fail(REBNN_INVALID_ARGUMENT, "%s: file is NULL.", name);
+  for (int64_t size : {h, w}) {
+    if (size < 1 || size > kMaxSide) {
+      return Fail(REBNN_INVALID_ARGUMENT, "%s: a size is %lld; it must be from 1 to %lld.", name,
+                  static_cast<long long>(size), static_cast<long long>(kMaxSide));
+    }
+  }
+  const Kernels* kernels = ChosenKernels();
+  if (!kernels) return REBNN_INVALID_ARGUMENT;
+  auto made = static_cast<rebnn_model*>(std::calloc(1, sizeof(rebnn_model)));
+  if (!made) return Fail(REBNN_OUT_OF_MEMORY, "%s: no memory for the model.", name);
+  made->kernels = kernels;
+  if (rebnn_status status = Load({static_cast<const uint8_t*>(file), bytes}, h, w, made)) {
+    rebnn_model_free(made);
+    return status;
+  }
+  *model = made;
+  return REBNN_OK;
+}
+
+void rebnn_model_free(rebnn_model* model) {
+  using namespace rebnn;
+  if (!model) return;
+  for (int i = 0; i < model->step_count; ++i) {
+    rebnn_conv_destroy(model->steps[i].conv);
+    rebnn_stem_destroy(model->steps[i].stem);
+  }
+  while (Block* block = model->blocks) {
+    model->blocks = block->next;
+    FreeAligned(block);
+  }
+  std::free(model->steps);
+  std::free(model->buffers);
+  std::free(model);
+}
+
+rebnn_status rebnn_model_sizes(const rebnn_model* model, int64_t* channels, int64_t* classes, size_t* scratch_bytes) {
+  if (!model || !channels || !classes || !scratch_bytes) {
+    return rebnn::Fail(REBNN_INVALID_ARGUMENT, "rebnn_model_sizes: an argument is NULL.");
+  }
+  *channels = model->channels;
+  *classes = model->classes;
+  *scratch_bytes = static_cast<size_t>(model->scratch_bytes);
+  return REBNN_OK;
+}
+
+rebnn_status rebnn_model_run(const rebnn_model* model, const float* image, float* scores, void* scratch,
+                             size_t scratch_bytes) {
+  using namespace rebnn;
+  const auto name = "rebnn_model_run";
+  if (!model || !image || !scores) return Fail(REBNN_INVALID_ARGUMENT, "%s: an argument is NULL.", name);
+  if (rebnn_status status = CheckAligned(name, {{"image", image}, {"scores", scores}})) return status;
+  const auto needed = static_cast<size_t>(model->scratch_bytes);
+  if (rebnn_status status = CheckScratch(name, scratch, scratch_bytes, needed)) return status;
+  const Memory memory = {*model, image, scores, static_cast<uint8_t*>(scratch)};
+  for (int i = 0; i < model->step_count; ++i) {
+    if (rebnn_status status = RunStep(model->steps[i], memory)) return status;
+  }
+  return REBNN_OK;
+}

@@ -1,0 +1,64 @@
+// A packed classifier that was loaded: steps to run one after the other, and where each finds its numbers.
+#ifndef REBNN_SRC_MODEL_H_
+#define REBNN_SRC_MODEL_H_
+
+#include "geometry.h"
+#include "isa.h"
+#include "memory.h"
+#include "onnx_file.h"
+#include "real_operators.h"
+
+namespace rebnn {
+
+// A part of a run's scratch memory, from the step that writes it to the last one that reads it.
+struct Buffer {
+  int64_t bytes;
+  int first, last;
+  int64_t offset;
+};
+
+// Numbers of the buffers that the caller gives. Their offsets mean nothing.
+constexpr int kNoBuffer = -1, kImageBuffer = 0;
+
+enum class Work { kConv, kStem, kAveragePool, kImageConv, kMaxPool, kProduct, kMean, kSoftmax };
+
+// One operator. Its descriptions are complete but for the addresses of its buffers.
+struct Step {
+  Work work;
+  int x, residual, y, bits;  // buffers
+  bool reads_bits;           // whether x is packed
+  int64_t scratch;           // bytes
+  rebnn_conv* conv;
+  rebnn_conv_io conv_io;
+  float clip[2];
+  rebnn_stem* stem;
+  rebnn_stem_io stem_io;
+  rebnn_average_pool_io pool_io;
+  RealMatrix matrix;
+  Windows windows;
+  int64_t rows, columns;  // of the others
+};
+
+// What is allocated for constants; they follow.
+struct alignas(kAlignment) Block {
+  Block* next;
+};
+
+// Makes the steps of a file for images of this size.
+rebnn_status MakePlan(const OnnxFile& file, int64_t h, int64_t w, rebnn_model* model);
+
+}  // namespace rebnn
+
+struct rebnn_model {
+  const rebnn::Kernels* kernels;
+  rebnn::Step* steps;
+  rebnn::Buffer* buffers;
+  rebnn::Block* blocks;
+  int step_count, buffer_count;
+  int output;  // the buffer of the scores, which the caller gives
+  int64_t channels, classes;
+  int64_t arena_bytes;  // of the buffers; a step's own scratch memory follows
+  int64_t scratch_bytes;
+};
+
+#endif  // REBNN_SRC_MODEL_H_

@@ -1,0 +1,753 @@
+// The plan of a packed classifier: which operator computes each node, and where its numbers lie. Maps lie with their
+// channels last whatever the graph says, so that a Transpose after a convolution costs nothing.
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "error.h"
+#include "identities.h"
+#include "model.h"
+
+namespace rebnn {
+namespace {
+
+using Io = rebnn_conv_io;
+
+// Terms that ONNX Runtime adds up before it adds them to what there is: of a matrix, and of a convolution. In the blocked
+// layout these are the terms of one channel.
+constexpr int64_t kMatrixChunk = 256, kConvChunk = 128;
+// Strides, dilations and pads of convolutions on an image.
+constexpr int64_t kMostStep = 1 << 16;
+
+// The result of a node, or the image.
+struct Value {
+  Span name;
+  Constant constant;  // its type is 0 unless the value is a constant
+  bool is_filled;     // whether all numbers of that are the one of `raw`
+  bool is_bits;
+  bool is_last;  // whether the graph has its channels last, too
+  int rank;
+  int64_t dims[kMostDims];  // in the order of the graph
+  int buffer, step;         // that it lies in, and that writes it
+};
+
+class Planner {
+ public:
+  Planner(const OnnxFile& file, rebnn_model* model) : file_(file), model_(*model) {}
+  ~Planner() { std::free(values_); }
+  Planner(const Planner&) = delete;
+  Planner& operator=(const Planner&) = delete;
+
+  // Each of these returns false after it has kept a sentence.
+  bool Plan(int64_t h, int64_t w);
+  rebnn_status status() const { return status_; }
+
+ private:
+#if defined(__GNUC__)
+  __attribute__((format(printf, 2, 3)))
+#endif
+  bool Refuse(const char* format, ...);
+  bool Check(rebnn_status status);
+  bool NoMemory() { return Check(Fail(REBNN_OUT_OF_MEMORY, "rebnn_model_load: there is not enough memory.")); }
+
+  bool PlanNode();
+  bool MakeConstant();
+  bool BinaryConv(bool is_packed, bool is_block, bool clips);
+  bool Stem();
+  bool AveragePool();
+  bool ImageConv();
+  bool MaxPool();
+  bool Transpose();
+  bool MatMul();
+  bool Add();
+  bool ReduceMean();
+  bool Gemm();
+  bool Softmax();
+  bool Finish();
+  bool PlaceBuffers();
+
+  bool HasInputs(int least, int most) const { return node_->input_count >= least && node_->input_count <= most; }
+  const Value* Find(Span name) const;
+  // An input that the step at hand reads: NULL, after a sentence, if it is none of that rank with its channels last.
+  const Value* Map(int index, int rank);
+  const Value* Image(int index);
+  // An input that is a constant, with its rank; the numbers of `is_filled` are all the same.
+  bool Find(int index, int64_t type, int rank, Constant* constant, bool* is_filled);
+  bool Weights(int index, int64_t type, int rank, Constant* constant);
+  // An input of `count` numbers, kept with zeros up to a multiple of kProductBlock.
+  const float* Vector(int index, int64_t count);
+  bool IsOneZero(int index);
+  // Attributes of sliding windows; sizes of the output.
+  bool ReadWindows(const Value& x, const int64_t* kernel, Windows* windows);
+  // Weight of term k and column c at k * term_step + c * column_step.
+  bool MakeMatrix(const Constant& weights, int64_t depth, int64_t columns, int64_t term_step, int64_t column_step);
+  void* Keep(int64_t count, int64_t size);
+  bool Begin(Work work);
+  bool AddValue(int index, bool is_bits, std::initializer_list<int64_t> dims, int* buffer, bool is_last = true);
+  Value* NewValue(int index);
+
+  const OnnxFile& file_;
+  rebnn_model& model_;
+  rebnn_status status_ = REBNN_INVALID_ARGUMENT;
+  Value* values_ = nullptr;
+  int value_count_ = 0;
+  const Node* node_ = nullptr;
+  Step* step_ = nullptr;
+};
+
+bool Planner::Refuse(const char* format, ...) {
+  char text[256];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  Fail(REBNN_INVALID_ARGUMENT, "rebnn_model_load: the node %.*s that gives '%.*s' %s.", REBNN_TEXT(node_->op),
+       REBNN_TEXT(node_->outputs[0]), text);
+  return false;
+}
+
+bool Planner::Check(rebnn_status status) {
+  if (status != REBNN_OK) status_ = status;
+  return status == REBNN_OK;
+}
+
+void* Planner::Keep(int64_t count, int64_t size) {
+  const int64_t bytes = Product({count, size});
+  void* memory = nullptr;
+  if (bytes >= 0 && bytes < PTRDIFF_MAX / 2) memory = AllocateAligned(sizeof(Block) + static_cast<size_t>(bytes));
+  if (!memory) {
+    NoMemory();
+    return nullptr;
+  }
+  Block* block = static_cast<Block*>(memory);
+  block->next = model_.blocks;
+  model_.blocks = block;
+  return block + 1;
+}
+
+const Value* Planner::Find(Span name) const {
+  for (int i = 0; i < value_count_; ++i) {
+    if (values_[i].name == name) return &values_[i];
+  }
+  return nullptr;
+}
+
+const Value* Planner::Map(int index, int rank) {
+  const Value* value = index < node_->input_count ? Find(node_->inputs[index]) : nullptr;
+  if (!value || value->constant.type || value->buffer == kImageBuffer || value->rank != rank || !value->is_last) {
+    Refuse("does not read the result of an earlier node, with its channels last, as input %d", index);
+    return nullptr;
+  }
+  Buffer& buffer = model_.buffers[value->buffer];
+  buffer.last = std::max(buffer.last, model_.step_count - 1);
+  return value;
+}
+
+const Value* Planner::Image(int index) {
+  const Value* value = index < node_->input_count ? Find(node_->inputs[index]) : nullptr;
+  if (value && value->buffer == kImageBuffer && !value->constant.type) return value;
+  Refuse("does not read the image, and other real convolutions are not supported");
+  return nullptr;
+}
+
+bool Planner::Find(int index, int64_t type, int rank, Constant* constant, bool* is_filled) {
+  const Constant* found = nullptr;
+  *is_filled = false;
+  if (index < node_->input_count) {
+    const Span name = node_->inputs[index];
+    if (const Value* value = Find(name)) {
+      if (value->constant.type) found = &value->constant;
+      *is_filled = value->is_filled;
+    }
+    for (int i = 0; i < file_.constant_count && !found; ++i) {
+      if (file_.constants[i].name == name) found = &file_.constants[i];
+    }
+  }
+  if (!found || found->type != type || found->rank != rank) {
+    return Refuse("does not have a constant of the right type and rank as input %d", index);
+  }
+  *constant = *found;
+  return true;
+}
+
+bool Planner::Weights(int index, int64_t type, int rank, Constant* constant) {
+  bool is_filled;
+  if (!Find(index, type, rank, constant, &is_filled)) return false;
+  if (is_filled || constant->raw.size == 0) return Refuse("has no weights");
+  return true;
+}
+
+const float* Planner::Vector(int index, int64_t count) {
+  Constant constant;
+  bool is_filled;
+  if (!Find(index, kFloat, 1, &constant, &is_filled)) return nullptr;
+  if (constant.dims[0] != count) {
+    Refuse("has %lld numbers as input %d; it must have %lld", static_cast<long long>(constant.dims[0]), index,
+           static_cast<long long>(count));
+    return nullptr;
+  }
+  const int64_t room = CeilDiv(count, kProductBlock) * kProductBlock;
+  auto numbers = static_cast<float*>(Keep(room, sizeof(float)));
+  if (!numbers) return nullptr;
+  std::fill(numbers, numbers + room, 0.0f);
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(numbers + i, constant.raw.data + (is_filled ? 0 : i * sizeof(float)), sizeof(float));
+  }
+  return numbers;
+}
+
+bool Planner::IsOneZero(int index) {
+  Constant constant;
+  bool is_filled;
+  float value = 1;
+  if (!Find(index, kFloat, 4, &constant, &is_filled)) return false;
+  for (int64_t size : constant.dims) {
+    if (size != 1) return false;
+  }
+  std::memcpy(&value, constant.raw.data, sizeof value);
+  return value == 0;
+}
+
+bool Planner::Begin(Work work) {
+  step_ = &model_.steps[model_.step_count++];
+  step_->work = work;
+  step_->x = step_->residual = step_->y = step_->bits = kNoBuffer;
+  return true;
+}
+
+Value* Planner::NewValue(int index) {
+  const Span name = node_->outputs[index];
+  bool is_taken = Find(name) != nullptr;
+  for (int i = 0; i < file_.constant_count; ++i) is_taken |= file_.constants[i].name == name;
+  if (is_taken) {
+    Refuse("gives a name that is there already");
+    return nullptr;
+  }
+  Value* value = &values_[value_count_++];
+  value->name = name;
+  value->step = model_.step_count - 1;
+  return value;
+}
+
+bool Planner::AddValue(int index, bool is_bits, std::initializer_list<int64_t> dims, int* buffer, bool is_last) {
+  *buffer = kNoBuffer;
+  if (index >= node_->output_count || node_->outputs[index].size == 0) return true;
+  Value* value = NewValue(index);
+  if (!value) return false;
+  int64_t bytes = is_bits ? 1 : sizeof(float);
+  for (int64_t size : dims) {
+    bytes = Product({bytes, size});
+    if (size < 1 || bytes < 0 || bytes > PTRDIFF_MAX / 4) return Refuse("gives a map larger than memory can be, or none");
+    value->dims[value->rank++] = size;
+  }
+  value->is_bits = is_bits;
+  value->is_last = is_last;
+  value->buffer = *buffer = model_.buffer_count++;
+  model_.buffers[value->buffer] = {bytes, model_.step_count - 1, model_.step_count - 1, 0};
+  return true;
+}
+
+// ConstantOfShape, which fills, and Cast, which turns numbers of 16 bits into float32.
+bool Planner::MakeConstant() {
+  const bool is_cast = node_->op.Is("Cast");
+  static const char* const kCastNames[] = {"to", "saturate", nullptr};
+  static const char* const kFillNames[] = {"value", nullptr};
+  if (!node_->attributes.AreAmong(is_cast ? kCastNames : kFillNames)) return false;
+  Constant from = {};
+  Value* value = NewValue(0);
+  if (!value) return false;
+  if (!is_cast) {
+    Constant fill = {};
+    if (!Weights(0, kInt64, 1, &from) || !node_->attributes.Tensor("value", &fill)) return Refuse("has no shape or value");
+    if (fill.type != kFloat || fill.raw.size != sizeof(float) || from.dims[0] > kMostDims) {
+      return Refuse("does not make real numbers of at most 4 dimensions");
+    }
+    value->constant = fill;
+    value->constant.rank = static_cast<int>(from.dims[0]);
+    std::memcpy(value->constant.dims, from.raw.data, from.raw.size);
+    return value->is_filled = true;
+  }
+  int64_t to;
+  int rank = 1;
+  for (int i = 0; i < file_.constant_count; ++i) {
+    if (file_.constants[i].name == node_->inputs[0]) rank = file_.constants[i].rank;
+  }
+  if (!Weights(0, kHalf, rank, &from) || !node_->attributes.Int("to", 0, &to)) return false;
+  if (to != kFloat) return Refuse("does not make real numbers");
+  const auto count = static_cast<int64_t>(from.raw.size / sizeof(uint16_t));
+  auto numbers = static_cast<float*>(Keep(count, sizeof(float)));
+  if (!numbers) return false;
+  for (int64_t i = 0; i < count; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, from.raw.data + i * sizeof bits, sizeof bits);
+    numbers[i] = FromHalf(bits);
+  }
+  value->constant = from;
+  value->constant.type = kFloat;
+  value->constant.raw = {reinterpret_cast<const uint8_t*>(numbers), count * sizeof(float)};
+  return true;
+}
+
+bool Planner::BinaryConv(bool is_packed, bool is_block, bool clips) {
+  static const char* const kNames[] = {"channels", "strides", "dilations", "pads", "group",
+                                       "pad_value", "layout", "low", "high", nullptr};
+  static constexpr const float* Io::*kConvSteps[] = {&Io::scale, &Io::add};
+  static constexpr const float* Io::*kBlockSteps[] = {&Io::scale, &Io::mul,   &Io::add,  &Io::residual,
+                                                      &Io::pre,   &Io::slope, &Io::post, &Io::next_shift};
+  const Attributes& attributes = node_->attributes;
+  rebnn_conv_desc desc = {};
+  int64_t channels, pad_value;
+  Span layout;
+  if (!Begin(Work::kConv)) return false;
+  const Value* x = Map(0, 4);
+  Constant weights;
+  if (!x || !attributes.AreAmong(kNames) || !attributes.Int("channels", 0, &channels) ||
+      !attributes.Ints("strides", 2, 1, desc.stride) || !attributes.Ints("dilations", 2, 1, desc.dilation) ||
+      !attributes.Ints("pads", 4, 0, desc.pad) || !attributes.Int("group", 1, &desc.group) ||
+      !attributes.Int("pad_value", 0, &pad_value) || !attributes.Text("layout", "NCHW", &layout) ||
+      !Weights(1, kUint8, 4, &weights)) {
+    return false;
+  }
+  if (!layout.Is("NHWC")) return Refuse("does not have its channels last");
+  if (channels < 1 || channels > kMaxSide || desc.group < 1 || desc.group > kMaxSide || pad_value < -1 || pad_value > 1) {
+    return Refuse("has channels, group or pad_value out of range");
+  }
+  if (is_packed && desc.group != 1) return Refuse("has packed input and groups");
+  desc.in_channels = channels * desc.group;
+  desc.out_channels = weights.dims[0];
+  desc.kernel[0] = weights.dims[1];
+  desc.kernel[1] = weights.dims[2];
+  desc.pad_value = static_cast<int32_t>(pad_value);
+  const int64_t n = x->dims[0], h = x->dims[1], w = x->dims[2];
+  if (x->is_bits != is_packed || x->dims[3] != (is_packed ? CeilDiv(channels, 8) : desc.in_channels) ||
+      weights.dims[3] != CeilDiv(channels, 8)) {
+    return Refuse("has an input or weights that do not suit its channels");
+  }
+  int64_t out_h, out_w;
+  size_t scratch;
+  if (!Check(rebnn_conv_create(&desc, weights.raw.data, weights.raw.size, &step_->conv)) ||
+      !Check(rebnn_conv_output_size(step_->conv, h, w, &out_h, &out_w)) ||
+      !Check(rebnn_conv_scratch_size(step_->conv, n, h, w, 1, &scratch))) {
+    return false;
+  }
+  step_->scratch = static_cast<int64_t>(scratch);
+  step_->x = x->buffer;
+  step_->reads_bits = is_packed;
+  Io& io = step_->conv_io;
+  io.n = n;
+  io.h = h;
+  io.w = w;
+  io.layout = REBNN_NHWC;
+  int index = 2;
+  if (!is_packed && !(io.shift = Vector(index++, desc.in_channels))) return false;
+  for (int i = 0; i < (is_block ? 8 : 2); ++i, ++index) {
+    const auto step = is_block ? kBlockSteps[i] : kConvSteps[i];
+    if (step != &Io::residual) {
+      if (!(io.*step = Vector(index, desc.out_channels))) return false;
+      continue;
+    }
+    const Value* residual = index < node_->input_count ? Find(node_->inputs[index]) : nullptr;
+    if (!residual || residual->constant.type) {
+      if (!IsOneZero(index)) return Refuse("adds a constant that is not one 0");
+      continue;
+    }
+    residual = Map(index, 4);
+    if (!residual) return false;
+    const int64_t dims[] = {n, out_h, out_w, desc.out_channels};
+    if (residual->is_bits || !std::equal(dims, dims + 4, residual->dims)) return Refuse("adds a map of another size");
+    step_->residual = residual->buffer;
+  }
+  if (index != node_->input_count) return Refuse("has %d inputs", node_->input_count);
+  if (clips) {
+    if (!attributes.Real("low", 0, &step_->clip[0]) || !attributes.Real("high", 0, &step_->clip[1])) return false;
+    if (!(step_->clip[0] < 0 && step_->clip[1] > 0)) return Refuse("needs a negative low and a positive high");
+    io.clip = step_->clip;
+  }
+  SkipIdentities(desc.in_channels, desc.out_channels, &io);
+  if (!AddValue(0, false, {n, out_h, out_w, desc.out_channels}, &step_->y) ||
+      !AddValue(1, true, {n, out_h, out_w, CeilDiv(desc.out_channels, 8)}, &step_->bits)) {
+    return false;
+  }
+  if (step_->bits != kNoBuffer && !is_block) return Refuse("gives bits");
+  if (step_->bits == kNoBuffer) io.next_shift = nullptr;
+  if (step_->bits == kNoBuffer && step_->y == kNoBuffer) return Refuse("gives nothing");
+  return true;
+}
+
+bool Planner::Stem() {
+  static const char* const kNames[] = {"layout", "precision", nullptr};
+  Span layout, precision;
+  Constant weights;
+  Begin(Work::kStem);
+  const Value* x = Image(0);
+  if (!x || !node_->attributes.AreAmong(kNames) || !node_->attributes.Text("layout", "NCHW", &layout) ||
+      !node_->attributes.Text("precision", "float32", &precision) || !Weights(1, kFloat, 4, &weights)) {
+    return false;
+  }
+  const bool half = precision.Is("half");
+  if (!layout.Is("NHWC") || (!half && !precision.Is("float32"))) return Refuse("has an unknown layout or precision");
+  if (weights.dims[1] != x->dims[1] || weights.dims[2] != 7 || weights.dims[3] != 7) {
+    return Refuse("has weights that do not suit the image");
+  }
+  const float* mul = Vector(2, weights.dims[0]);
+  const float* add = mul ? Vector(3, weights.dims[0]) : nullptr;
+  const auto count = static_cast<int64_t>(weights.raw.size / sizeof(float));
+  auto numbers = add ? static_cast<float*>(Keep(count, sizeof(float))) : nullptr;
+  if (!numbers) return false;
+  std::memcpy(numbers, weights.raw.data, weights.raw.size);
+  rebnn_stem_io& io = step_->stem_io;
+  io.n = x->dims[0];
+  io.h = x->dims[2];
+  io.w = x->dims[3];
+  io.layout = REBNN_NHWC;
+  int64_t h, w;
+  size_t scratch;
+  const auto create = half ? rebnn_stem_create_half : rebnn_stem_create;
+  if (!Check(create(x->dims[1], weights.dims[0], numbers, mul, add, &step_->stem)) ||
+      !Check(rebnn_stem_output_size(step_->stem, io.h, io.w, &h, &w)) ||
+      !Check(rebnn_stem_scratch_size(step_->stem, io.n, io.h, io.w, 1, &scratch))) {
+    return false;
+  }
+  step_->scratch = static_cast<int64_t>(scratch);
+  step_->x = x->buffer;
+  return AddValue(0, false, {io.n, h, w, weights.dims[0]}, &step_->y);
+}
+
+bool Planner::AveragePool() {
+  static const char* const kNames[] = {"ceil_mode", nullptr};
+  int64_t ceil_mode;
+  Begin(Work::kAveragePool);
+  const Value* x = Map(0, 4);
+  if (!x || !node_->attributes.AreAmong(kNames) || !node_->attributes.Int("ceil_mode", 0, &ceil_mode)) return false;
+  if (x->is_bits || ceil_mode < 0 || ceil_mode > 1) return Refuse("has an unknown ceil_mode, or averages bits");
+  rebnn_average_pool_io& io = step_->pool_io;
+  io.n = x->dims[0];
+  io.h = x->dims[1];
+  io.w = x->dims[2];
+  io.channels = x->dims[3];
+  io.ceil_mode = static_cast<int32_t>(ceil_mode);
+  step_->x = x->buffer;
+  return AddValue(0, false, {io.n, (io.h + ceil_mode) / 2, (io.w + ceil_mode) / 2, io.channels}, &step_->y);
+}
+
+bool Planner::ReadWindows(const Value& x, const int64_t* kernel, Windows* windows) {
+  const Attributes& attributes = node_->attributes;
+  Span auto_pad;
+  int64_t shape[2];
+  if (!attributes.Text("auto_pad", "NOTSET", &auto_pad) || !attributes.Ints("kernel_shape", 2, 0, shape) ||
+      !attributes.Ints("strides", 2, 1, windows->stride) || !attributes.Ints("dilations", 2, 1, windows->dilation) ||
+      !attributes.Ints("pads", 4, 0, windows->pad)) {
+    return false;
+  }
+  if (!auto_pad.Is("NOTSET")) return Refuse("has an auto_pad");
+  windows->channels = x.dims[1];
+  for (int axis = 0; axis < 2; ++axis) {
+    if (kernel && shape[axis] != kernel[axis]) return Refuse("has a kernel_shape that is not that of its weights");
+    for (int64_t number : {shape[axis], windows->stride[axis], windows->dilation[axis], windows->pad[axis] + 1,
+                           windows->pad[axis + 2] + 1}) {
+      if (number < 1 || number > kMostStep) return Refuse("has a kernel, stride, dilation or pad out of range");
+    }
+    windows->kernel[axis] = shape[axis];
+    windows->size[axis] = x.dims[2 + axis];
+    const int64_t left = windows->Padded(axis) - (shape[axis] - 1) * windows->dilation[axis] - 1;
+    if (left < 0) return Refuse("has a kernel larger than its input");
+    windows->out[axis] = left / windows->stride[axis] + 1;
+  }
+  return true;
+}
+
+bool Planner::MakeMatrix(const Constant& weights, int64_t depth, int64_t columns, int64_t term_step,
+                         int64_t column_step) {
+  const int64_t blocks = CeilDiv(columns, kProductBlock);
+  auto numbers = static_cast<float*>(Keep(Product({blocks, depth}), kProductBlock * sizeof(float)));
+  auto places = numbers ? static_cast<int64_t*>(Keep(depth, sizeof(int64_t))) : nullptr;
+  if (!places) return false;
+  step_->matrix = {depth, columns, kMatrixChunk, numbers, nullptr, nullptr, places};
+  for (int64_t k = 0; k < depth; ++k) places[k] = k;
+  for (int64_t block = 0; block < blocks; ++block) {
+    for (int64_t k = 0; k < depth; ++k) {
+      for (int64_t c = block * kProductBlock; c < (block + 1) * kProductBlock; ++c, ++numbers) {
+        *numbers = 0;
+        if (c >= columns) continue;
+        std::memcpy(numbers, weights.raw.data + (k * term_step + c * column_step) * sizeof(float), sizeof(float));
+      }
+    }
+  }
+  return true;
+}
+
+bool Planner::ImageConv() {
+  static const char* const kNames[] = {"group", "auto_pad", "kernel_shape", "strides", "dilations", "pads", nullptr};
+  int64_t group;
+  Constant weights;
+  Begin(Work::kImageConv);
+  const Value* x = Image(0);
+  if (!x || !node_->attributes.AreAmong(kNames) || !node_->attributes.Int("group", 1, &group) ||
+      !Weights(1, kFloat, 4, &weights)) {
+    return false;
+  }
+  Windows& windows = step_->windows;
+  if (group != 1 || weights.dims[1] != x->dims[1]) return Refuse("has groups, or weights for another image");
+  if (!ReadWindows(*x, weights.dims + 2, &windows)) return false;
+  const int64_t depth = weights.dims[1] * weights.dims[2] * weights.dims[3], columns = weights.dims[0];
+  if (!MakeMatrix(weights, depth, columns, 1, depth)) return false;
+  step_->matrix.chunk = file_.blocked ? weights.dims[2] * weights.dims[3] : kConvChunk;
+  SetPlaces(windows, const_cast<int64_t*>(step_->matrix.places));
+  if (node_->input_count > 2 && !(step_->matrix.bias = Vector(2, columns))) return false;
+  step_->scratch = Product({windows.channels, windows.Padded(0), windows.Padded(1), sizeof(float)});
+  if (step_->scratch < 0) return Refuse("needs more memory than there can be");
+  step_->x = x->buffer;
+  return AddValue(0, false, {1, columns, windows.out[0], windows.out[1]}, &step_->y, false);
+}
+
+bool Planner::MaxPool() {
+  static const char* const kNames[] = {"auto_pad", "kernel_shape", "strides", "dilations", "pads",
+                                       "ceil_mode", "storage_order", nullptr};
+  int64_t ceil_mode, order;
+  Begin(Work::kMaxPool);
+  const Value* x = Find(node_->inputs[0]);
+  if (!node_->attributes.AreAmong(kNames) || !node_->attributes.Int("ceil_mode", 0, &ceil_mode) ||
+      !node_->attributes.Int("storage_order", 0, &order)) {
+    return false;
+  }
+  if (!x || x->constant.type || x->buffer == kImageBuffer || x->is_last || x->rank != 4 || ceil_mode || order) {
+    return Refuse("does not follow a convolution, or has a ceil_mode");
+  }
+  Windows& windows = step_->windows;
+  if (!ReadWindows(*x, nullptr, &windows)) return false;
+  for (int axis = 0; axis < 2; ++axis) {
+    const int64_t most = windows.kernel[axis] - 1;
+    if (windows.dilation[axis] != 1 || windows.pad[axis] > most || windows.pad[axis + 2] > most) {
+      return Refuse("has dilations, or pads as large as its kernel");
+    }
+  }
+  model_.buffers[x->buffer].last = model_.step_count - 1;
+  step_->x = x->buffer;
+  return AddValue(0, false, {1, windows.channels, windows.out[0], windows.out[1]}, &step_->y, false);
+}
+
+bool Planner::Transpose() {
+  static const char* const kNames[] = {"perm", nullptr};
+  int64_t perm[4];
+  const Value* x = Find(node_->inputs[0]);
+  if (!node_->attributes.AreAmong(kNames) || !node_->attributes.Ints("perm", 4, -1, perm)) return false;
+  if (!x || x->constant.type || x->buffer == kImageBuffer || x->is_last || perm[0] != 0 || perm[1] != 2 ||
+      perm[2] != 3 || perm[3] != 1) {
+    return Refuse("does not put the channels of a convolution last");
+  }
+  Value* value = NewValue(0);
+  if (!value) return false;
+  const Span name = value->name;
+  *value = *x;
+  value->name = name;
+  value->is_last = true;
+  for (int axis = 0; axis < 4; ++axis) value->dims[axis] = x->dims[perm[axis]];
+  return true;
+}
+
+bool Planner::MatMul() {
+  static const char* const kNames[] = {nullptr};
+  Constant weights;
+  Begin(Work::kProduct);
+  const Value* x = Map(0, 4);
+  if (!x || !node_->attributes.AreAmong(kNames) || !Weights(1, kFloat, 2, &weights)) return false;
+  if (x->is_bits || weights.dims[0] != x->dims[3]) return Refuse("has a matrix of another size than its input");
+  if (!MakeMatrix(weights, weights.dims[0], weights.dims[1], weights.dims[1], 1)) return false;
+  step_->x = x->buffer;
+  step_->rows = x->dims[0] * x->dims[1] * x->dims[2];
+  return AddValue(0, false, {x->dims[0], x->dims[1], x->dims[2], weights.dims[1]}, &step_->y);
+}
+
+// Only the bias of a MatMul before it, which becomes a part of that.
+bool Planner::Add() {
+  static const char* const kNames[] = {nullptr};
+  const Value* x = Find(node_->inputs[0]);
+  if (!node_->attributes.AreAmong(kNames)) return false;
+  int uses = 0;
+  for (int i = 0; i < file_.node_count; ++i) {
+    const Node& node = file_.nodes[i];
+    for (int j = 0; j < node.input_count; ++j) uses += node.inputs[j] == node_->inputs[0];
+  }
+  if (!x || x->constant.type || x->buffer == kImageBuffer || uses != 1 || x->name == file_.output || x->rank != 4 ||
+      model_.steps[x->step].work != Work::kProduct || model_.steps[x->step].matrix.bias) {
+    return Refuse("does not add a vector to the result of a MatMul that nothing else reads");
+  }
+  Step& step = model_.steps[x->step];
+  if (!(step.matrix.bias = Vector(1, step.matrix.columns))) return false;
+  Value* value = NewValue(0);
+  if (!value) return false;
+  const Span name = value->name;
+  *value = *x;
+  value->name = name;
+  return true;
+}
+
+bool Planner::ReduceMean() {
+  static const char* const kNames[] = {"keepdims", "noop_with_empty_axes", nullptr};
+  int64_t keepdims;
+  Constant axes;
+  Begin(Work::kMean);
+  const Value* x = Map(0, 4);
+  if (!x || !node_->attributes.AreAmong(kNames) || !node_->attributes.Int("keepdims", 1, &keepdims) ||
+      !Weights(1, kInt64, 1, &axes)) {
+    return false;
+  }
+  const int64_t rows_and_columns[] = {1, 2};
+  if (x->is_bits || keepdims || axes.raw.size != sizeof rows_and_columns ||
+      std::memcmp(axes.raw.data, rows_and_columns, sizeof rows_and_columns) != 0) {
+    return Refuse("is not the mean of a map's rows and columns");
+  }
+  step_->x = x->buffer;
+  step_->rows = x->dims[1] * x->dims[2];
+  step_->columns = x->dims[3];
+  return AddValue(0, false, {1, step_->columns}, &step_->y);
+}
+
+bool Planner::Gemm() {
+  static const char* const kNames[] = {"alpha", "beta", "transA", "transB", nullptr};
+  float alpha, beta;
+  int64_t trans_a, trans_b;
+  Constant weights;
+  Begin(Work::kProduct);
+  const Value* x = Map(0, 2);
+  if (!x || !node_->attributes.AreAmong(kNames) || !node_->attributes.Real("alpha", 1, &alpha) ||
+      !node_->attributes.Real("beta", 1, &beta) || !node_->attributes.Int("transA", 0, &trans_a) ||
+      !node_->attributes.Int("transB", 0, &trans_b) || !Weights(1, kFloat, 2, &weights)) {
+    return false;
+  }
+  const int64_t columns = weights.dims[0], depth = weights.dims[1];
+  if (alpha != 1 || beta != 1 || trans_a || trans_b != 1 || depth != x->dims[1]) {
+    return Refuse("is not a linear layer that suits its input");
+  }
+  if (!MakeMatrix(weights, depth, columns, 1, depth)) return false;
+  if (node_->input_count > 2 && !(step_->matrix.start = Vector(2, columns))) return false;
+  step_->x = x->buffer;
+  step_->rows = x->dims[0];
+  return AddValue(0, false, {x->dims[0], columns}, &step_->y);
+}
+
+bool Planner::Softmax() {
+  static const char* const kNames[] = {"axis", nullptr};
+  int64_t axis;
+  Begin(Work::kSoftmax);
+  const Value* x = Map(0, 2);
+  if (!x || !node_->attributes.AreAmong(kNames) || !node_->attributes.Int("axis", -1, &axis)) return false;
+  if (axis != 1 && axis != -1) return Refuse("is not over the classes");
+  step_->x = x->buffer;
+  step_->columns = x->dims[1];
+  return AddValue(0, false, {1, step_->columns}, &step_->y);
+}
+
+bool Planner::PlanNode() {
+  struct Entry {
+    const char* domain;
+    const char* op;
+    bool (*plan)(Planner&);
+    int least_inputs, most_inputs, most_outputs;
+  };
+  static constexpr Entry kEntries[] = {
+      {"", "ConstantOfShape", [](Planner& p) { return p.MakeConstant(); }, 1, 1, 1},
+      {"", "Cast", [](Planner& p) { return p.MakeConstant(); }, 1, 1, 1},
+      {"", "Conv", [](Planner& p) { return p.ImageConv(); }, 2, 3, 1},
+      {"", "MaxPool", [](Planner& p) { return p.MaxPool(); }, 1, 1, 1},
+      {"", "Transpose", [](Planner& p) { return p.Transpose(); }, 1, 1, 1},
+      {"", "MatMul", [](Planner& p) { return p.MatMul(); }, 2, 2, 1},
+      {"", "Add", [](Planner& p) { return p.Add(); }, 2, 2, 1},
+      {"", "ReduceMean", [](Planner& p) { return p.ReduceMean(); }, 2, 2, 1},
+      {"", "Gemm", [](Planner& p) { return p.Gemm(); }, 2, 3, 1},
+      {"", "Softmax", [](Planner& p) { return p.Softmax(); }, 1, 1, 1},
+      {"rebnn", "RealStem", [](Planner& p) { return p.Stem(); }, 4, 4, 1},
+      {"rebnn", "RealAveragePool", [](Planner& p) { return p.AveragePool(); }, 1, 1, 1},
+      {"rebnn", "BinaryConv", [](Planner& p) { return p.BinaryConv(false, false, false); }, 5, 5, 1},
+      {"rebnn", "BinaryBlock", [](Planner& p) { return p.BinaryConv(false, true, false); }, 11, 11, 2},
+      {"rebnn", "BinaryClipBlock", [](Planner& p) { return p.BinaryConv(false, true, true); }, 11, 11, 2},
+      {"rebnn", "PackedBinaryConv", [](Planner& p) { return p.BinaryConv(true, false, false); }, 4, 4, 1},
+      {"rebnn", "PackedBinaryBlock", [](Planner& p) { return p.BinaryConv(true, true, false); }, 10, 10, 2},
+      {"rebnn", "PackedBinaryClipBlock", [](Planner& p) { return p.BinaryConv(true, true, true); }, 10, 10, 2},
+  };
+  for (const Entry& entry : kEntries) {
+    if (!node_->domain.Is(entry.domain) || !node_->op.Is(entry.op)) continue;
+    if (!HasInputs(entry.least_inputs, entry.most_inputs) || node_->output_count < 1 ||
+        node_->output_count > entry.most_outputs) {
+      return Refuse("has %d inputs and %d outputs", node_->input_count, node_->output_count);
+    }
+    return entry.plan(*this);
+  }
+  return Refuse("is none that this reader knows; run the file with ONNX Runtime");
+}
+
+bool Planner::PlaceBuffers() {
+  // Those that are placed, by their offsets.
+  auto placed = static_cast<Buffer**>(std::calloc(static_cast<size_t>(model_.buffer_count), sizeof(Buffer*)));
+  if (!placed) return NoMemory();
+  int count = 0;
+  for (int i = 1; i < model_.buffer_count; ++i) {
+    if (i == model_.output) continue;
+    Buffer& buffer = model_.buffers[i];
+    for (int j = 0; j < count; ++j) {
+      const Buffer& other = *placed[j];
+      if (other.last < buffer.first || buffer.last < other.first) continue;
+      if (buffer.offset + buffer.bytes <= other.offset) break;
+      buffer.offset = std::max(buffer.offset, CeilDiv(other.offset + other.bytes, kAlignment) * int64_t{kAlignment});
+    }
+    int at = count++;
+    for (; at > 0 && placed[at - 1]->offset > buffer.offset; --at) placed[at] = placed[at - 1];
+    placed[at] = &buffer;
+    if (buffer.offset > PTRDIFF_MAX / 4) break;
+    model_.arena_bytes = std::max(model_.arena_bytes, buffer.offset + buffer.bytes);
+  }
+  std::free(placed);
+  int64_t scratch = 0;
+  for (int i = 0; i < model_.step_count; ++i) scratch = std::max(scratch, model_.steps[i].scratch);
+  if (model_.arena_bytes > PTRDIFF_MAX / 4 || scratch > PTRDIFF_MAX / 4) return NoMemory();
+  model_.arena_bytes = CeilDiv(model_.arena_bytes, kAlignment) * int64_t{kAlignment};
+  model_.scratch_bytes = model_.arena_bytes + scratch;
+  return true;
+}
+
+bool Planner::Plan(int64_t h, int64_t w) {
+  const auto nodes = static_cast<size_t>(file_.node_count);
+  values_ = static_cast<Value*>(std::calloc(2 * nodes + 1, sizeof(Value)));
+  model_.steps = static_cast<Step*>(std::calloc(nodes + 1, sizeof(Step)));
+  model_.buffers = static_cast<Buffer*>(std::calloc(2 * nodes + 1, sizeof(Buffer)));
+  if (!values_ || !model_.steps || !model_.buffers) return NoMemory();
+  const int64_t image[] = {1, file_.image[1], h, w};
+  for (int axis = 0; axis < 4; ++axis) {
+    if (image[axis] < 1 || image[axis] > kMaxSide || (file_.image[axis] >= 0 && file_.image[axis] != image[axis])) {
+      Fail(REBNN_INVALID_ARGUMENT,
+           "rebnn_model_load: one image of %lld x %lld pixels is not what the file takes.", static_cast<long long>(w),
+           static_cast<long long>(h));
+      return false;
+    }
+  }
+  Value& first = values_[value_count_++];
+  first.name = file_.input;
+  first.rank = 4;
+  std::copy(image, image + 4, first.dims);
+  first.buffer = kImageBuffer;
+  model_.buffer_count = 1;
+  model_.channels = image[1];
+  for (int i = 0; i < file_.node_count; ++i) {
+    node_ = &file_.nodes[i];
+    if (!PlanNode()) return false;
+  }
+  const Value* scores = Find(file_.output);
+  if (!scores || scores->constant.type || scores->buffer == kImageBuffer || scores->rank != 2 || scores->dims[0] != 1) {
+    Fail(REBNN_INVALID_ARGUMENT, "rebnn_model_load: no node of the file gives its scores.");
+    return false;
+  }
+  model_.output = scores->buffer;
+  model_.classes = scores->dims[1];
+  return PlaceBuffers();
+}
+
+}  // namespace
+
+rebnn_status MakePlan(const OnnxFile& file, int64_t h, int64_t w, rebnn_model* model) {
+  Planner planner(file, model);
+  return planner.Plan(h, w) ? REBNN_OK : planner.status();
+}
+
+}  // namespace rebnn
