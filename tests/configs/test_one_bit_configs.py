@@ -56,6 +56,29 @@ def test_every_3x3_convolution_but_the_stem_is_binary(name):
     assert (bits + rest) / 1e6 < MEGABYTES[name]
 
 
+@pytest.mark.parametrize('images', ['voc6', 'deeppcb'])
+def test_teacher_and_student_of_other_images_see_the_same(images):
+    student, teacher = (Config.fromfile(FOLDER / f'tiny_{kind}_{images}.py') for kind in ('taught', 'teacher'))
+    assert student.model.teacher == f'configs/one_bit/tiny_teacher_{images}.py'
+    assert (
+        student.model.teacher_checkpoint == f'work_dirs/tiny_teacher_{images}/epoch_{teacher.train_cfg.max_epochs}.pth'
+    )
+    for key in (
+        'train_dataloader',
+        'val_dataloader',
+        'test_dataloader',
+        'test_evaluator',
+        'train_cfg',
+        'param_scheduler',
+    ):
+        assert student[key] == teacher[key]
+    data = student.test_dataloader.dataset
+    assert student.model.bbox_head.num_classes == teacher.model.bbox_head.num_classes == len(data.metainfo.classes)
+    assert student.test_evaluator.ann_file == data.data_root + data.ann_file
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        assert not any(isinstance(layer, BinaryLayer) for layer in MODELS.build(teacher.model).modules())
+
+
 def losses_of(model):
     size = (64, 160)  # two places at the largest stride, which batch norm needs of one image
     sample = DetDataSample(metainfo=dict.fromkeys(('img_shape', 'pad_shape', 'batch_input_shape'), size))
