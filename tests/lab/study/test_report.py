@@ -14,7 +14,7 @@ LISTS = (
     'methods', 'gamma', 'gamma_taught', 'settings', 'settings_taught', 'longer', 'bccd', 'signs', 'signs_bccd',
     'signs_kangaroo', 'cifar10_full', 'recipe', 'detectors_bccd', 'detectors_kangaroo', 'pretrained_kangaroo',
     'augmented_kangaroo', 'augmented_bccd', 'towers_bccd', 'atss_bccd', 'atss_kangaroo', 'fcos_bccd',
-    'one_bit_bccd', 'one_bit_kangaroo', 'one_bit_voc6', 'one_bit_deeppcb',
+    'one_bit_bccd', 'one_bit_kangaroo', 'one_bit_voc6', 'one_bit_voc6_224', 'one_bit_deeppcb',
 )  # fmt: skip
 PARTS = (*LISTS, 'oscillation')
 CHOICES = ('one_bit_bccd', 'one_bit_bccd_shipped')
