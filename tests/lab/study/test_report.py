@@ -17,7 +17,7 @@ LISTS = (
     'one_bit_bccd', 'one_bit_kangaroo', 'one_bit_voc6', 'one_bit_voc6_224', 'one_bit_deeppcb',
 )  # fmt: skip
 PARTS = (*LISTS, 'oscillation')
-CHOICES = ('one_bit_bccd', 'one_bit_bccd_shipped')
+CHOICES = ('one_bit_bccd', 'one_bit_bccd_shipped', 'one_bit_deeppcb', 'one_bit_voc6')
 
 
 @pytest.mark.slow
