@@ -53,10 +53,15 @@ def test_the_classifier_knows_a_horse():
     assert label.name == 'horse' and label.score > 0.5
 
 
+def test_each_kind_of_defect_is_found_once():
+    board = load('zoo:board-defects')('zoo:board.png').at_least(0.4)
+    assert sorted(board.names) == ['copper', 'mousebite', 'open', 'pin-hole', 'short', 'spur']
+
+
 def test_files_and_cards_are_the_same_models_and_small():
     files = {path.stem: path.stat().st_size for path in FOLDER.glob('*.onnx')}
     assert files == {card['name']: card['bytes'] for card in cards()}
-    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 5e6
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 6e6
 
 
 @pytest.mark.parametrize('card', cards(), ids=lambda card: card['name'])
