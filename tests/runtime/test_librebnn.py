@@ -303,11 +303,17 @@ def test_benchmark_compares_every_instruction_set(plain):
     assert all(float(ms) > 0 for _, ms in tables)
 
 
-@pytest.mark.parametrize('number', [0, 1])
-def test_example_of_the_page_prints_what_the_page_says(plain, tmp_path, number):
+def examples() -> list[tuple[str, str]]:
+    """Programs in C for users, and what they print: that of the page, and one that runs a whole classifier."""
     page = (ROOT / 'docs' / 'runtime.md').read_text()
-    source = re.findall(r'```c\n(.*?)```', page, flags=re.DOTALL)[number]
-    printed = re.findall(r'```text\n(.*?)```', page, flags=re.DOTALL)[number]
+    (source,) = re.findall(r'```c\n(.*?)```', page, flags=re.DOTALL)
+    (printed,) = re.findall(r'```text\n(.*?)```', page, flags=re.DOTALL)
+    scores = '0.22 0.00 0.54 0.02 0.17 0.01 0.02 0.00 0.03 0.00 \n'
+    return [(source, printed), ((ROOT / 'demo' / 'classify.c').read_text(), scores)]
+
+
+@pytest.mark.parametrize(('source', 'printed'), examples(), ids=['page', 'classify'])
+def test_an_example_prints_what_it_should(plain, tmp_path, source, printed):
     (tmp_path / 'example.c').write_text(source)
     compiler = os.environ.get('CC') or tool('cc')
     flags = ['-std=c11', '-Wall', '-Wextra', '-Werror', f'-I{RUNTIME / "include"}']
