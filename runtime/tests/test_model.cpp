@@ -15,27 +15,8 @@
 #include <vector>
 
 #include "../src/sha256.h"
+#include "allocations.h"
 #include "check.h"
-
-// The linker sends the library's calls here (--wrap), so that they can be counted.
-static int64_t allocations = 0;
-extern "C" {
-void* __real_malloc(size_t bytes);
-void* __real_calloc(size_t count, size_t bytes);
-void* __real_aligned_alloc(size_t alignment, size_t bytes);
-void* __wrap_malloc(size_t bytes) {
-  ++allocations;
-  return __real_malloc(bytes);
-}
-void* __wrap_calloc(size_t count, size_t bytes) {
-  ++allocations;
-  return __real_calloc(count, bytes);
-}
-void* __wrap_aligned_alloc(size_t alignment, size_t bytes) {
-  ++allocations;
-  return __real_aligned_alloc(alignment, bytes);
-}
-}
 
 namespace {
 

@@ -4,27 +4,8 @@
 #include <cinttypes>
 #include <thread>
 
+#include "allocations.h"
 #include "reference.h"
-
-// The linker sends the library's calls here (--wrap), so that they can be counted.
-static std::atomic<int64_t> allocations{0};
-extern "C" {
-void* __real_malloc(size_t bytes);
-void* __real_calloc(size_t count, size_t bytes);
-void* __real_aligned_alloc(size_t alignment, size_t bytes);
-void* __wrap_malloc(size_t bytes) {
-  ++allocations;
-  return __real_malloc(bytes);
-}
-void* __wrap_calloc(size_t count, size_t bytes) {
-  ++allocations;
-  return __real_calloc(count, bytes);
-}
-void* __wrap_aligned_alloc(size_t alignment, size_t bytes) {
-  ++allocations;
-  return __real_aligned_alloc(alignment, bytes);
-}
-}
 
 namespace {
 
