@@ -42,7 +42,14 @@ from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.evaluation.packed_predictor import score
 from rebnn_mm.export.calibration import CalibrationImages, dataset_images
-from rebnn_mm.utils.command_line import add_options, check_writable, config_file, load_config, quote_command
+from rebnn_mm.utils.command_line import (
+    add_options,
+    check_writable,
+    config_file,
+    import_scope,
+    load_config,
+    quote_command,
+)
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data, data_paths
 from rebnn_mm.utils.picture import check_picture
@@ -82,6 +89,7 @@ def main() -> None:
     if args.picture:
         check_picture(args.picture)
     cfg = load_config(args)
+    import_scope(cfg)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     check_testing(cfg)
     console = Console(stderr=True, highlight=False, soft_wrap=True)

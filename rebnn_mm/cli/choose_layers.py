@@ -39,7 +39,7 @@ from rebnn_mm.export.exporter import write as write_whole
 from rebnn_mm.export.options import Options
 from rebnn_mm.export.source import load_source
 from rebnn_mm.utils.checkpoint import check_checkpoint
-from rebnn_mm.utils.command_line import TRAINING, add_common_arguments, config_file, load_config
+from rebnn_mm.utils.command_line import TRAINING, add_common_arguments, config_file, import_scope, load_config
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data
 
@@ -85,6 +85,7 @@ def main() -> None:
         raise RebnnError(f'no checkpoint at {args.checkpoint}. Name a file, no URL.')
     require_environment(cfg)
     check_labels(cfg, ['train', 'val'])
+    import_scope(cfg)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with user_errors(cfg):

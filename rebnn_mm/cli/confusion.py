@@ -25,7 +25,7 @@ from rich.table import Table
 from rebnn_mm.cli.checks.labels import check_labels
 from rebnn_mm.deploy.run import share
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
-from rebnn_mm.utils.command_line import add_options, check_sections, config_file
+from rebnn_mm.utils.command_line import add_options, check_sections, config_file, import_scope
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.data_files import check_data
 from rebnn_mm.utils.picture import check_picture, save_picture
@@ -115,6 +115,7 @@ def main() -> None:
     check_sections(cfg, ['test_dataloader'])
     check_data(cfg, ['test'])
     check_labels(cfg, ['test'])
+    import_scope(cfg)
     init_default_scope(cfg.get('default_scope', 'mmdet'))
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
     try:
