@@ -286,7 +286,7 @@ bool Planner::MakeConstant() {
   }
   value->constant = from;
   value->constant.type = kFloat;
-  value->constant.raw = {reinterpret_cast<const uint8_t*>(numbers), count * sizeof(float)};
+  value->constant.raw = {reinterpret_cast<const uint8_t*>(numbers), static_cast<size_t>(count) * sizeof(float)};
   return true;
 }
 
