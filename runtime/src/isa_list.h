@@ -11,4 +11,6 @@ REBNN_AARCH64(neon_a55, kNeonA55, true, HasCoreInOrder())
 REBNN_AARCH64(neon, kNeon, true, true)
 REBNN_ARM(neon, kNeon, HasNeon(), true)
 REBNN_WASM(simd128, kSimd128, true, true)
+#if !defined(__wasm__)
 REBNN_ANY(portable, kPortable, true, true)
+#endif
