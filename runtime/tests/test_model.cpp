@@ -7,9 +7,8 @@
 // refused. Then `count` files that were changed and sealed again, for which any answer will do.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -41,7 +40,7 @@ Outcome Load(const std::string& data, int64_t side, bool must_run) {
     CHECK(!model && sentence.compare(0, 6, "rebnn_") == 0 && sentence.back() == '.', "sentence: %s", sentence.c_str());
     return outcome;
   }
-  CHECK(allocations > before, "loading allocates, but no call was counted");
+  CHECK(!kCountsAllocations || allocations > before, "loading allocates, but no call was counted");
   int64_t channels = 0, classes = 0;
   size_t bytes = 0;
   CHECK(rebnn_model_sizes(model, &channels, &classes, &bytes) == REBNN_OK, "%s", rebnn_last_error());
@@ -82,6 +81,16 @@ void CheckArguments(const std::string& file) {
   rebnn_model_free(nullptr);
 }
 
+std::string Read(const char* path) {
+  std::string data;
+  std::FILE* file = std::fopen(path, "rb");
+  CHECK(file, "%s cannot be opened", path);
+  char part[4096];
+  for (size_t bytes; (bytes = std::fread(part, 1, sizeof part, file)) > 0;) data.append(part, bytes);
+  std::fclose(file);
+  return data;
+}
+
 // Gives a changed file the seal that its bytes ask for.
 void Seal(std::string* data) {
   char digits[kSealBytes];
@@ -94,8 +103,7 @@ void Seal(std::string* data) {
 int main(int argc, char** argv) {
   RequireIsa();
   CHECK(argc == 4, "usage: test_model model.onnx count seed");
-  std::ifstream stream(argv[1], std::ios::binary);
-  const std::string file((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  const std::string file = Read(argv[1]);
   CHECK(file.size() > kEntryBytes, "%s cannot be read", argv[1]);
   const int count = std::atoi(argv[2]);
   std::mt19937_64 random(static_cast<uint64_t>(std::atoll(argv[3])));
