@@ -25,6 +25,10 @@ fi
 build=build/wasm
 targets=(rebnn_wasm)
 [[ -z ${REBNN_TESTS:-} ]] || targets=(all)
+# With another compiler CMake forgets the other settings.
+[[ $(cat "$build/python" 2>/dev/null) == "$python" ]] || rm -rf "$build"
+mkdir -p "$build"
+printf '%s\n' "$python" >"$build/python"
 # CMake's own trials are not linked, because that would compile the C++ library first.
 cmake -S runtime -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=WASI \
     -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY -DREBNN_BUILD_TESTS="${REBNN_TESTS:-OFF}" \
