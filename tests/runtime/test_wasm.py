@@ -55,18 +55,22 @@ print(run(open(sys.argv[1], 'rb').read(), image).tobytes().hex())
 """
 
 
-@pytest.fixture(scope='module')
-def module() -> Path:
+def build_module() -> Path:
     """The folder of rebnn.wasm and rebnn.js; the test programs lie in build/wasm."""
     if importlib.util.find_spec('ziglang') is None:
         pytest.skip('needs ziglang, which compiles for WebAssembly')
-    if NODE is None:
-        pytest.skip('needs node')
     environment = {**os.environ, 'REBNN_TESTS': '1', 'PYTHON': sys.executable}
     command = ['bash', 'tools/build_wasm.sh', BUILD / 'out']
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return Path(done.stdout.strip()).parent
+
+
+@pytest.fixture(scope='module')
+def module() -> Path:
+    if NODE is None:
+        pytest.skip('needs node')
+    return build_module()
 
 
 def in_node(module: Path, folder: Path, data: bytes, image: np.ndarray, size: list[int] | None) -> dict:
@@ -177,7 +181,10 @@ def test_images_are_prepared_as_python_does(module, steps, channels, size, tmp_p
         ({'channels': 'rgb', 'crop': [8, -1]}, 'crop in rebnn.preprocess'),
         ({'channels': 'cmyk', 'crop': [8, 8]}, 'channels in rebnn.preprocess'),
         ({'channels': 'rgb', 'crop': [8, 8], 'mean': [1, 2, 3]}, 'mean or std in rebnn.preprocess'),
-        ({'channels': 'rgb', 'resize': {'mode': 'exact', 'size': [1 << 20, 1 << 20]}}, 'becomes too small or too large'),
+        (
+            {'channels': 'rgb', 'resize': {'mode': 'exact', 'size': [1 << 20, 1 << 20]}},
+            'becomes too small or too large',
+        ),
     ],
     ids=['no_size', 'unknown', 'negative', 'order', 'half', 'huge'],
 )
