@@ -30,7 +30,7 @@ targets=(rebnn_wasm)
 mkdir -p "$build"
 printf '%s\n' "$python" >"$build/python"
 # CMake's own trials are not linked, because that would compile the C++ library first.
-cmake -S runtime -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=WASI \
+cmake -S runtime -B "$build" -DCMAKE_BUILD_TYPE=MinSizeRel -DCMAKE_SYSTEM_NAME=WASI \
     -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY -DREBNN_BUILD_TESTS="${REBNN_TESTS:-OFF}" \
     -DCMAKE_C_COMPILER="$python;-m;ziglang;cc;-target;wasm32-wasi" \
     -DCMAKE_CXX_COMPILER="$python;-m;ziglang;c++;-target;wasm32-wasi" >/dev/null

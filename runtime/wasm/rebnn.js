@@ -157,6 +157,26 @@ const RUNNERS = {
       return found.sort((a, b) => b.score - a.score);
     });
   },
+
+  detection(runtime, plan, input, valid) {
+    const { functions } = runtime;
+    const most = runtime.using([8], (at) => {
+      runtime.check(functions.rebnn_model_most_detections(plan.model, at));
+      return Number(runtime.view().getBigInt64(at, true));
+    });
+    const sizes = [input.byteLength, 16, 16 * most, 4 * most, 8 * most, 8, plan.scratch];
+    return runtime.using(sizes, (image, validAt, boxes, scores, labels, count, scratch) => {
+      runtime.floats(image, input.length).set(input);
+      valid.forEach((side, i) => runtime.view().setBigInt64(validAt + 8 * i, BigInt(side), true));
+      runtime.check(functions.rebnn_model_detect(plan.model, image, validAt, boxes, scores, labels, count, scratch, plan.scratch));
+      const view = runtime.view();
+      return Array.from({ length: Number(view.getBigInt64(count, true)) }, (_, i) => ({
+        label: Number(view.getBigInt64(labels + 8 * i, true)),
+        score: view.getFloat32(scores + 4 * i, true),
+        box: Array.from(runtime.floats(boxes + 16 * i, 4)),
+      }));
+    });
+  },
 };
 
 /** The text entries of an ONNX file, from the top level of its protobuf. */
