@@ -63,7 +63,7 @@ bool Planner::MakeIntegerMatrix(const Value& weights, int64_t depth, int64_t col
     }
   }
   Constant real = weights.constant;
-  real.raw = {reinterpret_cast<const uint8_t*>(numbers), count * sizeof(float)};
+  real.raw = {reinterpret_cast<const uint8_t*>(numbers), static_cast<size_t>(count) * sizeof(float)};
   const bool made = MakeMatrix(real, depth, columns, term_step, column_step, terms);
   std::free(numbers);
   step_->matrix.chunk = depth;
