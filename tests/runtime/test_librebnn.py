@@ -24,6 +24,7 @@ SKIPPED = 77
 COMPILERS = (('C_COMPILER', 'gcc'), ('CXX_COMPILER', 'g++'))
 FUZZ_CASES = 1000
 CLASSIFIER = zoo_path('zoo:cifar10-resnet20')
+DETECTOR = zoo_path('zoo:blood-cells-nano')
 
 
 def tool(name: str) -> str:
@@ -179,15 +180,17 @@ def test_damaged_input_under_address_sanitizer(address, isa):
 
 
 @pytest.mark.parametrize('isa', ISAS)
-def test_damaged_and_hostile_models(plain, isa):
-    printed = run_program(plain / 'tests' / 'test_model', isa, CLASSIFIER, 200, 1)
+@pytest.mark.parametrize('model', [CLASSIFIER, DETECTOR], ids=['classifier', 'detector'])
+def test_damaged_and_hostile_models(plain, isa, model):
+    printed = run_program(plain / 'tests' / 'test_model', isa, model, 200, 1)
     refused, changed, ran = map(int, re.findall(r'\d+', printed.splitlines()[-1]))
     assert refused > 200 and changed == 200 and 0 < ran < changed
 
 
 @pytest.mark.slow
-def test_damaged_and_hostile_models_under_address_sanitizer(address):
-    run_program(address / 'tests' / 'test_model', ISAS[-1], CLASSIFIER, FUZZ_CASES, 2)
+@pytest.mark.parametrize('model', [CLASSIFIER, DETECTOR], ids=['classifier', 'detector'])
+def test_damaged_and_hostile_models_under_address_sanitizer(address, model):
+    run_program(address / 'tests' / 'test_model', ISAS[-1], model, FUZZ_CASES, 2)
 
 
 @pytest.mark.slow
