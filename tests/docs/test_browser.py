@@ -72,7 +72,12 @@ def show(tmp_path_factory):
     for file, name in re.findall(r'\]\(\.\./(\S+)\)\{\.([\w-]+)\}', PAGE):
         links += f'<a class="{name}" href="{file.rpartition("/")[2]}"></a>'
     (folder / 'index.html').write_text(f'<!DOCTYPE html><body>{links}{elements}{DRIVER}')
-    for path in (ROOT / 'docs/browser.js', module / 'rebnn.js', module / 'rebnn.wasm', *(ROOT / 'rebnn_mm/zoo').iterdir()):
+    for path in (
+        ROOT / 'docs/browser.js',
+        module / 'rebnn.js',
+        module / 'rebnn.wasm',
+        *(ROOT / 'rebnn_mm/zoo').iterdir(),
+    ):
         shutil.copy(path, folder)
 
     def run(*files: str, side: str = '') -> dict:
@@ -93,6 +98,10 @@ def show(tmp_path_factory):
     return run
 
 
+def is_near(box, other) -> bool:
+    return np.abs(np.subtract(box, other)).max() < 4
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     'files', [[], ['blood-cells-tiny.onnx'], ['board-defects.onnx', 'board.png']], ids=['sample', 'model', 'both']
@@ -103,11 +112,16 @@ def test_the_browser_finds_what_python_finds(show, files):
     print(result['said'])
     (zoo_model,) = re.findall(r'zoo/([\w-]+)\.onnx\)\{\.zoo-model\}', PAGE)
     name = files[0].removesuffix('.onnx') if files else zoo_model
-    expected = load(f'zoo:{name}')(f'zoo:{files[1] if files[1:] else "BloodImage_00021.jpg"}').at_least(0.5)
-    found = result['found']
-    assert len(found) > 1 and [one['name'] for one in found] == list(expected.names)
-    np.testing.assert_allclose([one['score'] for one in found], expected.scores, atol=0.02)
-    np.testing.assert_allclose([one['box'] for one in found], expected.boxes, atol=2)
+    expected = load(f'zoo:{name}')(f'zoo:{files[1] if files[1:] else "BloodImage_00021.jpg"}')
+    python = [(one.name, one.score, one.box) for one in expected.at_least(0.45)]
+    page = [(one['name'], one['score'], one['box']) for one in result['found']]
+    # Another rounding may turn a sign, which moves a score a little, here and there across a threshold.
+    for some, others in ((page, python), (python, page)):
+        sure = [one for one in some if one[1] >= 0.55]
+        assert len(sure) > 1
+        for name, score, box in sure:
+            close = [abs(score - other) for label, other, place in others if label == name and is_near(box, place)]
+            assert close and min(close) < 0.05, (name, score, box)
 
 
 @pytest.mark.slow
@@ -116,7 +130,9 @@ def test_the_browser_names_what_python_names(show):
     assert result['state'] == 'done', result['said']
     expected = load('zoo:cifar10-resnet20', size=(32, 32))('zoo:horse.png')
     assert [one['name'] for one in result['found']] == [label.name for label in expected]
-    np.testing.assert_allclose([one['score'] for one in result['found']], [label.score for label in expected], atol=0.02)
+    np.testing.assert_allclose(
+        [one['score'] for one in result['found']], [label.score for label in expected], atol=0.02
+    )
     assert result['words'].startswith('horse 0.')
 
 
