@@ -18,6 +18,7 @@ from rebnn_mm.deploy.image import as_image
 from rebnn_mm.deploy.onnx_file import remove_seal, seal
 from rebnn_mm.deploy.preprocess import Preprocess
 from rebnn_mm.deploy.zoo import zoo_path
+from tests.runtime.test_model import DETECTORS
 from tests.scripts import ROOT
 
 CLASSIFIER = zoo_path('zoo:cifar10-resnet20')
@@ -31,7 +32,7 @@ const { loadRuntime } = await import(`${folder}/rebnn.js`);
 const reals = (values) => Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString('hex');
 try {
   const rebnn = await loadRuntime();
-  const model = rebnn.load(readFileSync(file), JSON.parse(size) ?? undefined);
+  const model = rebnn.load(readFileSync(file), JSON.parse(size)?.length ? JSON.parse(size) : undefined);
   const image = { data: readFileSync(pixels), width: Number(width), height: Number(height) };
   const { input, ...prepared } = model.prepare(image);
   const answer = { isa: rebnn.isa, ...prepared, input: reals(input) };
@@ -45,13 +46,15 @@ try {
   console.log(JSON.stringify({ refused: error.message }));
 }
 """
-# The same file by librebnn on this machine, with the kernels that REBNN_ISA names.
+# A prepared image in a file by librebnn on this machine, with the kernels that REBNN_ISA names.
 NATIVE = """
 import sys
 import numpy as np
-from tests.runtime.test_model import run
-image = np.load(sys.argv[2])
-print(run(open(sys.argv[1], 'rb').read(), image).tobytes().hex())
+from tests.runtime.test_model import detect, run
+data, image = open(sys.argv[1], 'rb').read(), np.load(sys.argv[2])
+valid = tuple(map(int, sys.argv[3:]))
+found = detect(data, image, valid) if valid else [run(data, image)]
+print(*(array.tobytes().hex() for array in found))
 """
 
 
@@ -74,7 +77,7 @@ def module() -> Path:
 
 
 def in_node(module: Path, folder: Path, data: bytes, image: np.ndarray, size: list[int] | None) -> dict:
-    """What the driver says of a file and an image; without a size the image is only prepared."""
+    """What the driver says of a file and an image: with None as size it is only prepared, with [] as the file says."""
     (folder / 'driver.mjs').write_text(DRIVER)
     (folder / 'model.onnx').write_bytes(data)
     (folder / 'pixels').write_bytes(image.tobytes())
@@ -83,6 +86,16 @@ def in_node(module: Path, folder: Path, data: bytes, image: np.ndarray, size: li
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def in_plain_cpp(folder: Path, file: Path, image: np.ndarray, *valid_size: int) -> list[str]:
+    """The bytes of what librebnn finds in a prepared image, in hexadecimal."""
+    np.save(folder / 'image.npy', image)
+    command = [sys.executable, '-c', NATIVE, file, folder / 'image.npy', *map(str, valid_size)]
+    environment = {**os.environ, 'REBNN_ISA': 'portable', 'PYTHONPATH': str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
 
 
 @pytest.mark.parametrize(
@@ -124,17 +137,30 @@ def test_the_zoo_classifier_has_the_bits_of_plain_cpp(module, tmp_path):
     prepared = model.prepare(image)
     assert said['isa'] == 'simd128' and said['input'] == prepared.image.tobytes().hex()
 
-    np.save(tmp_path / 'image.npy', prepared.image)
-    command = [sys.executable, '-c', NATIVE, CLASSIFIER, tmp_path / 'image.npy']
-    environment = {**os.environ, 'REBNN_ISA': 'portable', 'PYTHONPATH': str(ROOT)}
-    native = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
-    assert native.returncode == 0, native.stderr
+    (expected,) = in_plain_cpp(tmp_path, CLASSIFIER, prepared.image)
     scores = np.zeros(10, np.float32)
     for one in said['raw']:
         scores[one['label']] = one['score']
-    assert scores.tobytes().hex() == native.stdout.strip()
+    assert scores.tobytes().hex() == expected
     (best,) = model(image, top=1)
     assert (said['found'][0]['label'], said['found'][0]['name']) == (best.number, best.name) == (7, 'horse')
+
+
+@pytest.mark.parametrize('name', DETECTORS)
+def test_the_zoo_detectors_have_the_bits_of_plain_cpp(module, name, tmp_path):
+    path, image = zoo_path(name), as_image(f'zoo:{DETECTORS[name]}')
+    said = in_node(module, tmp_path, path.read_bytes(), image, [])
+    prepared = load(path).prepare(image)
+    assert said['input'] == prepared.image.tobytes().hex()
+
+    boxes, scores, labels = in_plain_cpp(tmp_path, path, prepared.image, *prepared.valid_size)
+    found = said['raw']
+    assert len(found) > 10
+    assert np.array([one['box'] for one in found], np.float32).tobytes().hex() == boxes
+    assert np.array([one['score'] for one in found], np.float32).tobytes().hex() == scores
+    assert np.array([one['label'] for one in found], np.int64).tobytes().hex() == labels
+    raw = np.array([one['box'] for one in found], np.float32)
+    np.testing.assert_allclose([one['box'] for one in said['found']], prepared.to_original(raw), rtol=1e-5, atol=1e-3)
 
 
 STEPS = [
