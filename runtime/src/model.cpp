@@ -1,7 +1,6 @@
 // Loading, running and freeing a packed model.
 #include "model.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 

@@ -161,7 +161,7 @@ def test_the_zoo_detectors_have_the_bits_of_onnx_runtime(name, tmp_path):
     data = zoo_path(name).read_bytes()
     prepared = load(data).prepare(str(zoo_path(f'zoo:{DETECTORS[name]}')))
     cases = [(noise(0, 64, 96), (64, 96)), (noise(1, 160, 128), (150, 101)), (noise(2, 256, 320), (1, 320))]
-    photo, nothing = (prepared.image, prepared.valid_size), (np.zeros((1, 3, 64, 64), np.float32), (64, 64))
+    photo, nothing = (prepared.image, prepared.valid_size), (noise(3, 64, 64), (0, 0))
     photos, *others, none = compare_detections(data, tmp_path, [photo, *cases, nothing])
     assert photos > 5 and max(others) > 5 and none == 0
 
@@ -172,10 +172,18 @@ def test_detectors_of_reals_have_the_bits_of_onnx_runtime(config, options, tmp_p
     from mmengine.registry import DefaultScope
 
     from rebnn_mm.export.exporter import export
-    from tests.export.detection.detectors import narrow_one_bit, of_config
+    from tests.export.detection.detectors import of_config
+
+    def narrow(model) -> None:
+        wide = config == 'tiny'
+        channels = (8, 16, 32, 32) if wide else (8, 16, 16, 32)
+        model.backbone.update(channels=channels, depths=(1, 1, 1, 1), stem_channels=(8 if wide else 4,))
+        model.neck.update(in_channels=list(channels[1:]), out_channels=16)
+        model.bbox_head.update(in_channels=16, feat_channels=16, stacked_convs=1)
+        model.test_cfg.update(score_thr=0.5)
 
     with DefaultScope.overwrite_default_scope('mmdet'):
-        model = of_config(f'one_bit/{config}_bccd', narrow_one_bit)
+        model = of_config(f'one_bit/{config}_bccd', narrow)
     data = export(model, options, size=(64, 64), watch=lambda images: ()).data
     cases = [(noise(3, 64, 96), (60, 90)), (noise(4, 128, 64), (128, 64))]
     assert max(compare_detections(data, tmp_path, cases)) > 5
