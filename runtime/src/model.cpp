@@ -25,6 +25,7 @@ struct Memory {
     return scratch + model.buffers[buffer].offset;
   }
   float* RealsOf(int buffer) const { return static_cast<float*>(Of(buffer)); }
+  int16_t* IntegersOf(int buffer) const { return static_cast<int16_t*>(Of(buffer)); }
   Tensor* tensors() const { return reinterpret_cast<Tensor*>(scratch + model.table); }
 };
 
@@ -45,6 +46,7 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
   const float* x = memory.RealsOf(step.x);
   float* y = memory.RealsOf(step.y);
   uint8_t* scratch = memory.scratch + memory.model.arena_bytes;
+  auto sums = reinterpret_cast<int32_t*>(scratch + step.sums);
   const RealKernels& kernels = memory.model.kernels->real;
   switch (step.work) {
     case Work::kConv:
@@ -72,13 +74,22 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
       return rebnn_upsample_add_run(&io, nullptr);
     }
     case Work::kMapConv:
-      ConvolveMap(kernels, step.matrix, step.integers, step.windows, x, y, reinterpret_cast<float*>(scratch));
+      ConvolveMap(kernels, step.matrix, step.windows, x, y, reinterpret_cast<float*>(scratch));
+      return REBNN_OK;
+    case Work::kIntegerConv:
+      ConvolveIntegers(kernels, step.integer_matrix, step.integers, step.windows, memory.IntegersOf(step.x),
+                       memory.IntegersOf(step.y), sums, reinterpret_cast<int16_t*>(scratch));
+      return REBNN_OK;
+    case Work::kIntegerProduct:
+      MultiplyIntegerRows(kernels, step.integer_matrix, step.integers,
+                          {memory.IntegersOf(step.x), step.rows, step.depth, sums}, y);
       return REBNN_OK;
     case Work::kQuantize:
-      QuantizeReals(step.rows, step.unit, step.integers.low, step.integers.high, x, y);
+      QuantizeReals(step.rows, step.unit, step.integers.low, step.integers.high, x,
+                    memory.IntegersOf(step.y));
       return REBNN_OK;
     case Work::kDequantize:
-      DequantizeReals(step.rows, step.unit, x, y);
+      DequantizeReals(step.rows, step.unit, memory.IntegersOf(step.x), y);
       return REBNN_OK;
     case Work::kTensor: {
       const char* wrong = RunTensorNode(step.tensor, memory.tensors(), scratch);
@@ -89,7 +100,7 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
       MaxPool(step.windows, x, y);
       return REBNN_OK;
     case Work::kProduct:
-      MultiplyRows(kernels, step.matrix, step.integers, {x, step.rows, step.matrix.depth, y});
+      kernels.multiply(step.matrix, {x, step.rows, step.matrix.depth, y});
       return REBNN_OK;
     case Work::kMean:
       MeanOfPixels(step.rows, step.columns, x, y);

@@ -28,8 +28,10 @@ enum class Work {
   kUpsampleAdd,
   kImageConv,
   kMapConv,
+  kIntegerConv,
   kMaxPool,
   kProduct,
+  kIntegerProduct,
   kMean,
   kSoftmax,
   kQuantize,
@@ -43,6 +45,7 @@ struct Step {
   int x, residual, y, bits;  // buffers
   bool reads_bits;           // whether x is packed
   int64_t scratch;           // bytes
+  int64_t sums;              // where those of an int8 layer lie in them
   rebnn_conv* conv;
   rebnn_conv_io conv_io;
   float clip[2];
@@ -51,10 +54,12 @@ struct Step {
   rebnn_average_pool_io pool_io;
   rebnn_upsample_add_io upsample_io;
   RealMatrix matrix;
+  IntegerMatrix integer_matrix;
   Integers integers;
   TensorNode tensor;
   Windows windows;
   int64_t rows, columns;  // of the others
+  int64_t depth;          // of the rows of an int8 layer
   float unit;             // of a quantised map
 };
 

@@ -539,8 +539,9 @@ bool Planner::MatMul() {
   static const char* const kNames[] = {nullptr};
   Constant weights;
   const Value* given = Find(node_->inputs[0]);
-  Begin(Work::kProduct);
-  if (given && given->integers != kNoBuffer) return IntegerProduct(*given);
+  const bool is_integer = given && given->integers != kNoBuffer;
+  Begin(is_integer ? Work::kIntegerProduct : Work::kProduct);
+  if (is_integer) return IntegerProduct(*given);
   const Value* x = Map(0, 4);
   if (!x || !node_->attributes.AreAmong(kNames) || !Weights(1, kFloat, 2, &weights)) return false;
   if (x->is_bits || weights.dims[0] != x->dims[3]) return Refuse("has a matrix of another size than its input");
@@ -555,16 +556,16 @@ bool Planner::Add() {
   static const char* const kNames[] = {nullptr};
   const Value* x = Find(node_->inputs[0]);
   const Constant* bias = FindConstant(node_->inputs[1]);
-  const bool is_bias = x && bias && !x->constant.type && x->buffer >= kGivenBuffers && x->rank == 4 && x->step >= 0 &&
-                       CountUses(x->name) == 1 && model_.steps[x->step].y == x->buffer &&
-                       model_.steps[x->step].work == Work::kProduct && bias->rank == 1 &&
-                       bias->dims[0] == model_.steps[x->step].matrix.columns && !model_.steps[x->step].matrix.bias &&
-                       !model_.steps[x->step].integers.bias;
+  Step* step = x && !x->constant.type && x->buffer >= kGivenBuffers && x->step >= 0 ? &model_.steps[x->step] : nullptr;
+  const bool is_integer = step && step->work == Work::kIntegerProduct;
+  const int64_t columns = !step ? -1 : is_integer ? step->integer_matrix.columns : step->matrix.columns;
+  const bool is_bias = step && (is_integer || step->work == Work::kProduct) && step->y == x->buffer && x->rank == 4 &&
+                       CountUses(x->name) == 1 && bias && bias->rank == 1 && bias->dims[0] == columns &&
+                       !step->matrix.bias && !step->integers.bias;
   if (!is_bias) return PlanTensor(*FindTensorOperator(node_->op));
   if (!node_->attributes.AreAmong(kNames)) return false;
-  Step& step = model_.steps[x->step];
-  const float*& to = step.integers.factor ? step.integers.bias : step.matrix.bias;
-  if (!(to = Vector(1, step.matrix.columns))) return false;
+  const float*& to = is_integer ? step->integers.bias : step->matrix.bias;
+  if (!(to = Vector(1, columns))) return false;
   Value* value = NewValue(0);
   if (!value) return false;
   const Span name = value->name;

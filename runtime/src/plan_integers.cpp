@@ -1,6 +1,5 @@
 // The plan of int8 layers: QuantizeLinear and DequantizeLinear before and after Conv and MatMul. Quantised maps and weights
-// are kept as real numbers that are whole, counted from the zero point, so that the products of reals serve for both;
-// sums are exact below 2^24, and are scaled and rounded in the order of ONNX Runtime.
+// are counted from their zero points. Sums are exact, and are scaled and rounded in the order of ONNX Runtime.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -13,6 +12,12 @@ namespace {
 constexpr float kMostLevel = 255;
 // Of terms, so that their sum is an int32 whatever the numbers are.
 constexpr int64_t kMostDepth = 32768;
+
+// Bytes of so many whole numbers, in whole lines of the cache: a product reads the second number of a pair even where it
+// has none.
+int64_t RoomOf(int64_t count) {
+  return CeilDiv((count + 1) * static_cast<int64_t>(sizeof(int16_t)), kAlignment) * int64_t{kAlignment};
+}
 
 float NumberAt(const Constant& constant, int64_t i) {
   float number;
@@ -46,34 +51,45 @@ const float* Planner::Factors(const Value& weights, int64_t columns, float x_uni
   return factors;
 }
 
-bool Planner::MakeIntegerMatrix(const Value& weights, int64_t depth, int64_t columns, int64_t term_step,
-                                int64_t column_step, const int64_t* terms) {
-  if (depth > kMostDepth) return Refuse("sums more products than any int8 layer of a packed model");
+bool Planner::MakeIntegerMatrix(const Value& weights, int64_t columns, int64_t channels, const Windows* windows,
+                                Steps steps) {
+  const int64_t rows = windows ? windows->kernel[0] : 1, taps = windows ? rows * windows->kernel[1] : 1;
+  if (channels > kMostDepth / taps) return Refuse("sums more products than any int8 layer of a packed model");
   if (!SuitsColumns(weights.units, kFloat, columns) || !SuitsColumns(weights.zeros, kInt8, columns)) {
     return Refuse("has weights with other scales than one of each output channel");
   }
-  const int64_t count = weights.constant.raw.size;
-  auto numbers = static_cast<float*>(std::malloc(count * sizeof(float)));
-  if (!numbers) return NoMemory();
+  const int64_t half = CeilDiv(channels, 2), pairs = taps * half, blocks = CeilDiv(columns, kIntegerBlock);
+  auto numbers = static_cast<int16_t*>(Keep(Product({blocks, pairs}), kIntegerBlock * 2 * sizeof(int16_t)));
+  auto places = numbers ? static_cast<int64_t*>(Keep(pairs, sizeof(int64_t))) : nullptr;
+  if (!places) return false;
+  step_->integer_matrix = {pairs, columns, numbers, places};
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    int64_t place = 0;
+    if (windows) {
+      const int64_t row = tap / windows->kernel[1] * windows->dilation[0];
+      place = (row * windows->Padded(1) + tap % windows->kernel[1] * windows->dilation[1]) * channels;
+    }
+    for (int64_t pair = 0; pair < half; ++pair) *places++ = place + 2 * pair;
+  }
   const auto at = [](const Constant& constant, int64_t i) { return static_cast<int8_t>(constant.raw.data[i]); };
-  for (int64_t k = 0; k < depth; ++k) {
-    for (int64_t c = 0; c < columns; ++c) {
-      const int64_t i = k * term_step + c * column_step;
-      numbers[i] = static_cast<float>(at(weights.constant, i) - at(weights.zeros, PlaceOf(weights.zeros, c)));
+  for (int64_t first = 0; first < columns; first += kIntegerBlock) {
+    for (int64_t term = 0; term < pairs; ++term) {
+      for (int64_t i = 0; i < kIntegerBlock * 2; ++i, ++numbers) {
+        const int64_t c = first + i / 2, channel = term % half * 2 + i % 2;
+        *numbers = 0;
+        if (c >= columns || channel >= channels) continue;
+        const int64_t from = c * steps.column + channel * steps.channel + term / half * steps.tap;
+        *numbers = static_cast<int16_t>(at(weights.constant, from) - at(weights.zeros, PlaceOf(weights.zeros, c)));
+      }
     }
   }
-  Constant real = weights.constant;
-  real.raw = {reinterpret_cast<const uint8_t*>(numbers), static_cast<size_t>(count) * sizeof(float)};
-  const bool made = MakeMatrix(real, depth, columns, term_step, column_step, terms);
-  std::free(numbers);
-  step_->matrix.chunk = depth;
-  return made;
+  return true;
 }
 
 bool Planner::IntegerConv(const Value& x) {
   static const char* const kNames[] = {"group", "auto_pad", "kernel_shape", "strides", "dilations", "pads", nullptr};
   int64_t group;
-  Begin(Work::kMapConv);
+  Begin(Work::kIntegerConv);
   const Value* weights = Find(node_->inputs[1]);
   if (!node_->attributes.AreAmong(kNames) || !node_->attributes.Int("group", 1, &group)) return false;
   if (!weights || weights->constant.type != kInt8 || weights->constant.rank != 4 || weights->axis != 0 || group != 1 ||
@@ -81,27 +97,28 @@ bool Planner::IntegerConv(const Value& x) {
     return Refuse("does not multiply a quantised map by quantised weights that suit it");
   }
   const int64_t* dims = weights->constant.dims;
-  const int64_t columns = dims[0], depth = dims[1] * dims[2] * dims[3];
+  const int64_t columns = dims[0], taps = dims[2] * dims[3];
   Windows& windows = step_->windows;
-  int64_t *terms, *places;
-  if (!ReadWindows(x, dims + 2, &windows) || !PlaceTerms(windows, windows.channels, &terms, &places) ||
-      !MakeIntegerMatrix(*weights, depth, columns, 1, depth, terms)) {
+  if (!ReadWindows(x, dims + 2, &windows) ||
+      !MakeIntegerMatrix(*weights, columns, dims[1], &windows, {dims[1] * taps, taps, 1})) {
     return false;
   }
-  step_->matrix.places = places;
   if (!(step_->integers.factor = Factors(*weights, columns, x.unit, 1))) return false;
+  auto added = static_cast<int32_t*>(Keep(columns, sizeof(int32_t)));
+  if (!added) return false;
+  std::fill(added, added + columns, 0);
+  step_->integers.added = added;
   if (node_->input_count > 2) {
     const Value* bias = Find(node_->inputs[2]);
     if (!bias || bias->constant.type != kInt32 || bias->constant.rank != 1 || bias->constant.dims[0] != columns) {
       return Refuse("has a bias that is not quantised");
     }
-    auto added = static_cast<int32_t*>(Keep(columns, sizeof(int32_t)));
-    if (!added) return false;
     std::memcpy(added, bias->constant.raw.data, bias->constant.raw.size);
-    step_->integers.added = added;
   }
-  step_->scratch = Product({windows.channels, windows.Padded(0), windows.Padded(1), sizeof(float)});
-  if (step_->scratch < 0) return Refuse("needs more memory than there can be");
+  const int64_t map = Product({windows.channels, windows.Padded(0), windows.Padded(1), sizeof(int16_t)});
+  if (map < 0 || map > PTRDIFF_MAX / 4) return Refuse("needs more memory than there can be");
+  step_->sums = RoomOf(map / static_cast<int64_t>(sizeof(int16_t)));
+  step_->scratch = step_->sums + IntegerScratch(columns);
   step_->x = x.integers;
   Use(x.integers);
   if (!AddValue(0, false, {1, columns, windows.out[0], windows.out[1]}, &step_->y, false)) return false;
@@ -120,7 +137,9 @@ bool Planner::IntegerProduct(const Value& x) {
     return Refuse("does not multiply a quantised map by quantised weights that suit it");
   }
   const int64_t depth = weights->constant.dims[0], columns = weights->constant.dims[1];
-  if (!MakeIntegerMatrix(*weights, depth, columns, columns, 1)) return false;
+  if (!MakeIntegerMatrix(*weights, columns, depth, nullptr, {1, columns, 0})) return false;
+  step_->scratch = IntegerScratch(columns);
+  step_->depth = depth;
   if (!(step_->integers.factor = Factors(*weights, columns, x.unit, 1))) return false;
   step_->x = x.integers;
   Use(x.integers);
@@ -141,8 +160,7 @@ bool Planner::Quantize() {
     if (CountUses(node_->inputs[0]) != 1) return Refuse("quantises sums that others read, too");
     Step& step = model_.steps[x->step];
     auto factors = const_cast<float*>(step.integers.factor);
-    for (int64_t i = 0; i < step.matrix.columns; ++i) factors[i] /= unit;
-    step.integers.rounds = true;
+    for (int64_t i = 0; i < step.integer_matrix.columns; ++i) factors[i] /= unit;
     step.integers.low = x->is_cut ? 0 : integers.low;
     step.integers.high = integers.high;
   } else {
@@ -170,7 +188,7 @@ bool Planner::Quantize() {
   y->integers = x->buffer;
   y->buffer = kNoBuffer;
   if (!x->is_sums) {
-    const int64_t bytes = step_->rows * static_cast<int64_t>(sizeof(float));
+    const int64_t bytes = RoomOf(step_->rows);
     y->integers = step_->y = model_.buffer_count++;
     model_.buffers[y->integers] = {bytes, model_.step_count - 1, model_.step_count - 1, 0};
   }

@@ -34,21 +34,34 @@ float RoundBetween(float x, float low, float high) {
   return (x + kRounds) - kRounds;
 }
 
-void FinishRow(const Integers& integers, int64_t columns, float* y) {
-  const float* factor = integers.factor;
-  if (integers.added) {
-    for (int64_t c = 0; c < columns; ++c) {
-      const auto sum = static_cast<uint32_t>(static_cast<int32_t>(y[c])) + static_cast<uint32_t>(integers.added[c]);
-      y[c] = static_cast<float>(static_cast<int32_t>(sum));
-    }
+// So many rows of sums are still near when they become what they stand for.
+constexpr int64_t kSumRows = 48;
+
+int64_t WidthOf(int64_t columns) { return (columns + kIntegerBlock - 1) / kIntegerBlock * kIntegerBlock; }
+
+// Calls finish(row, sums) for each row.
+template <class Finish>
+void ForEachRow(const RealKernels& kernels, const IntegerMatrix& matrix, const IntegerRows& rows, Finish finish) {
+  const int64_t width = WidthOf(matrix.columns);
+  for (int64_t row = 0; row < rows.count; row += kSumRows) {
+    const int64_t count = std::min(kSumRows, rows.count - row);
+    kernels.multiply_integers(matrix, {rows.x + row * rows.step, count, rows.step, rows.y});
+    for (int64_t i = 0; i < count; ++i) finish(row + i, rows.y + i * width);
   }
-  if (integers.rounds) {
-    for (int64_t c = 0; c < columns; ++c) y[c] = RoundBetween(y[c] * factor[c], integers.low, integers.high);
-  } else if (integers.bias) {
-    for (int64_t c = 0; c < columns; ++c) y[c] = y[c] * factor[c] + integers.bias[c];
-  } else {
-    for (int64_t c = 0; c < columns; ++c) y[c] *= factor[c];
+}
+
+// Copies a map with zeros around it; where its end is.
+template <class Number>
+Number* PadMap(const Windows& windows, const Number* x, Number* scratch) {
+  const int64_t channels = windows.channels, row_size = windows.Padded(1) * channels, width = windows.size[1] * channels;
+  const int64_t left = windows.pad[1] * channels;
+  Number* to = std::fill_n(scratch, windows.pad[0] * row_size, Number{});
+  for (int64_t row = 0; row < windows.size[0]; ++row, x += width) {
+    to = std::fill_n(to, left, Number{});
+    std::memcpy(to, x, width * sizeof(Number));
+    to = std::fill_n(to + width, row_size - left - width, Number{});
   }
+  return std::fill_n(to, windows.pad[2] * row_size, Number{});
 }
 
 }  // namespace
@@ -78,42 +91,56 @@ void SetMapPlaces(const Windows& windows, int64_t channels, int64_t* terms, int6
   }
 }
 
-void MultiplyRows(const RealKernels& kernels, const RealMatrix& matrix, const Integers& integers, const RealRows& rows) {
-  if (!integers.factor) return kernels.multiply(matrix, rows);
-  // So many rows that their sums are still near when they become what they stand for.
-  constexpr int64_t kRows = 48;
-  for (int64_t row = 0; row < rows.count; row += kRows) {
-    const int64_t count = std::min(kRows, rows.count - row);
-    float* y = rows.y + row * matrix.columns;
-    kernels.multiply(matrix, {rows.x + row * rows.step, count, rows.step, y});
-    for (int64_t i = 0; i < count; ++i, y += matrix.columns) FinishRow(integers, matrix.columns, y);
-  }
+int64_t IntegerScratch(int64_t columns) { return kSumRows * WidthOf(columns) * static_cast<int64_t>(sizeof(int32_t)); }
+
+void MultiplyIntegerRows(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
+                         const IntegerRows& rows, float* y) {
+  const float *factor = integers.factor, *bias = integers.bias;
+  const int64_t columns = matrix.columns;
+  ForEachRow(kernels, matrix, rows, [=](int64_t row, const int32_t* sums) {
+    float* to = y + row * columns;
+    if (bias) {
+      for (int64_t c = 0; c < columns; ++c) to[c] = static_cast<float>(sums[c]) * factor[c] + bias[c];
+    } else {
+      for (int64_t c = 0; c < columns; ++c) to[c] = static_cast<float>(sums[c]) * factor[c];
+    }
+  });
 }
 
-void ConvolveMap(const RealKernels& kernels, const RealMatrix& matrix, const Integers& integers, const Windows& windows,
-                 const float* x, float* y, float* scratch) {
-  const int64_t channels = windows.channels, row_size = windows.Padded(1) * channels, width = windows.size[1] * channels;
-  const int64_t left = windows.pad[1] * channels, right = row_size - left - width;
-  std::fill(scratch, scratch + windows.pad[0] * row_size, 0.0f);
-  float* to = scratch + windows.pad[0] * row_size;
-  for (int64_t row = 0; row < windows.size[0]; ++row, x += width, to += row_size) {
-    std::fill(to, to + left, 0.0f);
-    std::memcpy(to + left, x, width * sizeof(float));
-    std::fill(to + left + width, to + left + width + right, 0.0f);
-  }
-  std::fill(to, to + windows.pad[2] * row_size, 0.0f);
+void ConvolveMap(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x, float* y,
+                 float* scratch) {
+  const int64_t row_size = windows.Padded(1) * windows.channels;
+  PadMap(windows, x, scratch);
   for (int64_t row = 0; row < windows.out[0]; ++row, y += windows.out[1] * matrix.columns) {
     const float* from = scratch + row * windows.stride[0] * row_size;
-    MultiplyRows(kernels, matrix, integers, {from, windows.out[1], windows.stride[1] * channels, y});
+    kernels.multiply(matrix, {from, windows.out[1], windows.stride[1] * windows.channels, y});
   }
 }
 
-void QuantizeReals(int64_t count, float unit, float low, float high, const float* x, float* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = RoundBetween(x[i] / unit, low, high);
+void ConvolveIntegers(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
+                      const Windows& windows, const int16_t* x, int16_t* y, int32_t* sums, int16_t* scratch) {
+  const int64_t row_size = windows.Padded(1) * windows.channels, columns = matrix.columns;
+  *PadMap(windows, x, scratch) = 0;
+  for (int64_t row = 0; row < windows.out[0]; ++row, y += windows.out[1] * columns) {
+    const int16_t* from = scratch + row * windows.stride[0] * row_size;
+    const IntegerRows rows = {from, windows.out[1], windows.stride[1] * windows.channels, sums};
+    ForEachRow(kernels, matrix, rows, [=](int64_t column, const int32_t* of) {
+      int16_t* to = y + column * columns;
+      for (int64_t c = 0; c < columns; ++c) {
+        const uint32_t sum = static_cast<uint32_t>(of[c]) + static_cast<uint32_t>(integers.added[c]);
+        const float value = static_cast<float>(static_cast<int32_t>(sum)) * integers.factor[c];
+        to[c] = static_cast<int16_t>(RoundBetween(value, integers.low, integers.high));
+      }
+    });
+  }
 }
 
-void DequantizeReals(int64_t count, float unit, const float* x, float* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = x[i] * unit;
+void QuantizeReals(int64_t count, float unit, float low, float high, const float* x, int16_t* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<int16_t>(RoundBetween(x[i] / unit, low, high));
+}
+
+void DequantizeReals(int64_t count, float unit, const int16_t* x, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i]) * unit;
 }
 
 void Relu(int64_t count, const float* x, float* y) {

@@ -22,26 +22,29 @@ void SetPlaces(const Windows& windows, int64_t* places);
 // [channels, kernel].
 void SetMapPlaces(const Windows& windows, int64_t channels, int64_t* terms, int64_t* places);
 
-// What becomes of sums of products of whole numbers: those of an int8 layer, counted from their zero points. They are
-// exact below 2^24, since so are the products and sums of reals.
+// What becomes of the sums of an int8 layer.
 struct Integers {
   const float* factor;   // [columns], NULL for a product of reals
-  const int32_t* added;  // [columns] or NULL, before the factor
+  const int32_t* added;  // [columns] of a convolution, before the factor
   const float* bias;     // [columns] or NULL, after it
-  bool rounds;           // to whole numbers between these
-  float low, high;
+  float low, high;       // between which a convolution rounds to whole numbers
 };
 
-// Rows times a matrix.
-void MultiplyRows(const RealKernels& kernels, const RealMatrix& matrix, const Integers& integers, const RealRows& rows);
+// Rows of whole numbers times a matrix: real numbers. Scratch of IntegerScratch() bytes.
+void MultiplyIntegerRows(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
+                         const IntegerRows& rows, float* y);
+int64_t IntegerScratch(int64_t columns);
 
 // A convolution of a map; scratch for the padded map.
-void ConvolveMap(const RealKernels& kernels, const RealMatrix& matrix, const Integers& integers, const Windows& windows,
-                 const float* x, float* y, float* scratch);
+void ConvolveMap(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x, float* y,
+                 float* scratch);
+// The same of whole numbers, to such; `sums` as above, and scratch for the padded map and a number more.
+void ConvolveIntegers(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
+                      const Windows& windows, const int16_t* x, int16_t* y, int32_t* sums, int16_t* scratch);
 
 // Whole numbers x / unit between two, and back.
-void QuantizeReals(int64_t count, float unit, float low, float high, const float* x, float* y);
-void DequantizeReals(int64_t count, float unit, const float* x, float* y);
+void QuantizeReals(int64_t count, float unit, float low, float high, const float* x, int16_t* y);
+void DequantizeReals(int64_t count, float unit, const int16_t* x, float* y);
 
 // A convolution of an image; scratch for the padded image.
 void ConvolveImage(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x, float* y,
