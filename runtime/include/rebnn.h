@@ -240,20 +240,29 @@ REBNN_API rebnn_status rebnn_image_scratch_size(const rebnn_image_io* io, size_t
 REBNN_API rebnn_status rebnn_image_rows(const rebnn_image_io* io, int64_t first, int64_t count, void* scratch,
                                         size_t scratch_bytes);
 
-/* A packed classifier, docs/format.md, from file to scores. Only the operators that rebnn export writes for classifiers
- * are known; a file with others is refused. A model does not change after it was loaded. */
+/* A packed classifier or one-stage detector, docs/format.md, from file to scores or boxes. Only the operators that rebnn
+ * export writes for these are known; a file with others is refused. A model does not change after it was loaded. */
 typedef struct rebnn_model rebnn_model;
 
 /* Checks a file of `bytes` bytes, which may go afterwards, and plans runs of one image of h x w pixels. */
 REBNN_API rebnn_status rebnn_model_load(const void* file, size_t bytes, int64_t h, int64_t w, rebnn_model** model);
 REBNN_API void rebnn_model_free(rebnn_model* model);
-/* Channels of the image, classes, and bytes of scratch memory that a run needs. */
+/* Channels of the image, classes (0 where the file of a detector names none), and bytes of scratch memory that a run needs. */
 REBNN_API rebnn_status rebnn_model_sizes(const rebnn_model* model, int64_t* channels, int64_t* classes,
                                          size_t* scratch_bytes);
 /* Runs on one thread: image [channels, h, w], normalised as the file's rebnn.preprocess says; scores [classes].
  * Scratch is aligned to 64 bytes and belongs to this run alone. */
 REBNN_API rebnn_status rebnn_model_run(const rebnn_model* model, const float* image, float* scores, void* scratch,
                                        size_t scratch_bytes);
+
+/* The most boxes that a run of a detector can find; 0 for a classifier. */
+REBNN_API rebnn_status rebnn_model_most_detections(const rebnn_model* model, int64_t* most);
+/* Runs a detector on one thread. valid_size is the height and width of what is not padding in the image. boxes [most, 4]
+ * get left, top, right and bottom in pixels of the image, scores and labels [most] those of each box, best first, and
+ * `count` their number. */
+REBNN_API rebnn_status rebnn_model_detect(const rebnn_model* model, const float* image, const int64_t* valid_size,
+                                          float* boxes, float* scores, int64_t* labels, int64_t* count, void* scratch,
+                                          size_t scratch_bytes);
 
 /* What training does with latent weights [channels, weights], in one pass through memory each. Pointers are not checked;
  * no output may overlap anything. NaN counts as positive, is beyond 1, and goes through sums and maxima. */

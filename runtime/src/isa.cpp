@@ -106,8 +106,11 @@ int Choose() {
   static std::atomic<int> known{kUnknown};
   const int earlier = known.load(std::memory_order_relaxed);
   if (earlier >= 0) return earlier;
-  const char* wanted = std::getenv("REBNN_ISA");
+  const char* wanted = nullptr;
+#if !defined(__wasm__)  // where there is one set, and no environment
+  wanted = std::getenv("REBNN_ISA");
   if (wanted && !*wanted) wanted = nullptr;
+#endif
 #define REBNN_ANY(name, kernels, runs, chosen) {(runs) != 0, (chosen) != 0},
   const struct {
     bool runs, chosen;

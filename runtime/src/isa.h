@@ -25,6 +25,11 @@ namespace rebnn {
 #else
 #define REBNN_ARM REBNN_NOT_HERE
 #endif
+#if defined(__wasm_simd128__)
+#define REBNN_WASM REBNN_ANY
+#else
+#define REBNN_WASM REBNN_NOT_HERE
+#endif
 #include "isa_list.h"
 #undef REBNN_ANY
 

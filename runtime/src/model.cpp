@@ -1,7 +1,8 @@
-// Loading, running and freeing a packed classifier.
+// Loading, running and freeing a packed model.
 #include "model.h"
 
 #include <cstdlib>
+#include <cstring>
 
 #include "error.h"
 
@@ -12,16 +13,20 @@ namespace {
 struct Memory {
   const rebnn_model& model;
   const float* image;
+  const int64_t* valid_size;
   float* scores;
   uint8_t* scratch;
 
   void* Of(int buffer) const {
     if (buffer == kNoBuffer) return nullptr;
     if (buffer == kImageBuffer) return const_cast<float*>(image);
+    if (buffer == kValidSizeBuffer) return const_cast<int64_t*>(valid_size);
     if (buffer == model.output) return scores;
     return scratch + model.buffers[buffer].offset;
   }
   float* RealsOf(int buffer) const { return static_cast<float*>(Of(buffer)); }
+  int16_t* IntegersOf(int buffer) const { return static_cast<int16_t*>(Of(buffer)); }
+  Tensor* tensors() const { return reinterpret_cast<Tensor*>(scratch + model.table); }
 };
 
 rebnn_status RunConv(const Step& step, const Memory& memory, void* scratch) {
@@ -41,6 +46,7 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
   const float* x = memory.RealsOf(step.x);
   float* y = memory.RealsOf(step.y);
   uint8_t* scratch = memory.scratch + memory.model.arena_bytes;
+  auto sums = reinterpret_cast<int32_t*>(scratch + step.sums);
   const RealKernels& kernels = memory.model.kernels->real;
   switch (step.work) {
     case Work::kConv:
@@ -60,6 +66,36 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
     case Work::kImageConv:
       ConvolveImage(kernels, step.matrix, step.windows, x, y, reinterpret_cast<float*>(scratch));
       return REBNN_OK;
+    case Work::kUpsampleAdd: {
+      rebnn_upsample_add_io io = step.upsample_io;
+      io.x = x;
+      io.added = memory.RealsOf(step.residual);
+      io.y = y;
+      return rebnn_upsample_add_run(&io, nullptr);
+    }
+    case Work::kMapConv:
+      ConvolveMap(kernels, step.matrix, step.windows, x, y, reinterpret_cast<float*>(scratch));
+      return REBNN_OK;
+    case Work::kIntegerConv:
+      ConvolveIntegers(kernels, step.integer_matrix, step.integers, step.windows, memory.IntegersOf(step.x),
+                       memory.IntegersOf(step.y), sums, reinterpret_cast<int16_t*>(scratch));
+      return REBNN_OK;
+    case Work::kIntegerProduct:
+      MultiplyIntegerRows(kernels, step.integer_matrix, step.integers,
+                          {memory.IntegersOf(step.x), step.rows, step.depth, sums}, y);
+      return REBNN_OK;
+    case Work::kQuantize:
+      QuantizeReals(step.rows, step.unit, step.integers.low, step.integers.high, x,
+                    memory.IntegersOf(step.y));
+      return REBNN_OK;
+    case Work::kDequantize:
+      DequantizeReals(step.rows, step.unit, memory.IntegersOf(step.x), y);
+      return REBNN_OK;
+    case Work::kTensor: {
+      const char* wrong = RunTensorNode(step.tensor, memory.tensors(), scratch);
+      if (!wrong) return REBNN_OK;
+      return Fail(REBNN_INVALID_ARGUMENT, "rebnn_model_detect: a node %s %s.", step.tensor.what->op, wrong);
+    }
     case Work::kMaxPool:
       MaxPool(step.windows, x, y);
       return REBNN_OK;
@@ -72,6 +108,21 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
     case Work::kSoftmax:
       Softmax(step.columns, x, y);
       return REBNN_OK;
+  }
+  return REBNN_OK;
+}
+
+rebnn_status RunSteps(const Memory& memory) {
+  const rebnn_model& model = memory.model;
+  Tensor* tensors = memory.tensors();
+  for (int i = 0; i < model.tensor_count; ++i) {
+    tensors[i] = model.tensors[i];
+    if (tensors[i].buffer == kNoBuffer) continue;
+    tensors[i].data = memory.Of(tensors[i].buffer);
+    tensors[i].room = model.buffers[tensors[i].buffer].bytes;
+  }
+  for (int i = 0; i < model.step_count; ++i) {
+    if (rebnn_status status = RunStep(model.steps[i], memory)) return status;
   }
   return REBNN_OK;
 }
@@ -125,6 +176,7 @@ void rebnn_model_free(rebnn_model* model) {
   }
   std::free(model->steps);
   std::free(model->buffers);
+  std::free(model->tensors);
   std::free(model);
 }
 
@@ -143,12 +195,53 @@ rebnn_status rebnn_model_run(const rebnn_model* model, const float* image, float
   using namespace rebnn;
   const auto name = "rebnn_model_run";
   if (!model || !image || !scores) return Fail(REBNN_INVALID_ARGUMENT, "%s: an argument is NULL.", name);
+  if (model->is_detector) {
+    return Fail(REBNN_INVALID_ARGUMENT, "%s: the model is a detector; run it with rebnn_model_detect.", name);
+  }
   if (rebnn_status status = CheckAligned(name, {{"image", image}, {"scores", scores}})) return status;
   const auto needed = static_cast<size_t>(model->scratch_bytes);
   if (rebnn_status status = CheckScratch(name, scratch, scratch_bytes, needed)) return status;
-  const Memory memory = {*model, image, scores, static_cast<uint8_t*>(scratch)};
-  for (int i = 0; i < model->step_count; ++i) {
-    if (rebnn_status status = RunStep(model->steps[i], memory)) return status;
+  return RunSteps({*model, image, nullptr, scores, static_cast<uint8_t*>(scratch)});
+}
+
+rebnn_status rebnn_model_most_detections(const rebnn_model* model, int64_t* most) {
+  if (!model || !most) {
+    return rebnn::Fail(REBNN_INVALID_ARGUMENT, "rebnn_model_most_detections: an argument is NULL.");
   }
+  *most = model->most_detections;
+  return REBNN_OK;
+}
+
+rebnn_status rebnn_model_detect(const rebnn_model* model, const float* image, const int64_t* valid_size, float* boxes,
+                                float* scores, int64_t* labels, int64_t* count, void* scratch, size_t scratch_bytes) {
+  using namespace rebnn;
+  const auto name = "rebnn_model_detect";
+  if (!model || !image || !valid_size || !boxes || !scores || !labels || !count) {
+    return Fail(REBNN_INVALID_ARGUMENT, "%s: an argument is NULL.", name);
+  }
+  if (!model->is_detector) {
+    return Fail(REBNN_INVALID_ARGUMENT, "%s: the model is a classifier; run it with rebnn_model_run.", name);
+  }
+  if (rebnn_status status = CheckAligned(name, {{"image", image},
+                                                {"valid_size", valid_size},
+                                                {"boxes", boxes},
+                                                {"scores", scores},
+                                                {"labels", labels}})) {
+    return status;
+  }
+  const auto needed = static_cast<size_t>(model->scratch_bytes);
+  if (rebnn_status status = CheckScratch(name, scratch, scratch_bytes, needed)) return status;
+  const Memory memory = {*model, image, valid_size, nullptr, static_cast<uint8_t*>(scratch)};
+  if (rebnn_status status = RunSteps(memory)) return status;
+  const Tensor* tensors = memory.tensors();
+  const int64_t found = tensors[model->scores].dims[0];
+  if (found > model->most_detections || tensors[model->boxes].dims[0] != found || tensors[model->labels].dims[0] != found) {
+    return Fail(REBNN_INVALID_ARGUMENT, "%s: the file gives another number of boxes than of scores or labels.", name);
+  }
+  *count = found;
+  if (found == 0) return REBNN_OK;
+  std::memcpy(boxes, tensors[model->boxes].data, found * 4 * sizeof(float));
+  std::memcpy(scores, tensors[model->scores].data, found * sizeof(float));
+  std::memcpy(labels, tensors[model->labels].data, found * sizeof(int64_t));
   return REBNN_OK;
 }

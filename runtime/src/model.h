@@ -1,4 +1,4 @@
-// A packed classifier that was loaded: steps to run one after the other, and where each finds its numbers.
+// A packed model that was loaded: steps to run one after the other, and where each finds its numbers.
 #ifndef REBNN_SRC_MODEL_H_
 #define REBNN_SRC_MODEL_H_
 
@@ -7,6 +7,7 @@
 #include "memory.h"
 #include "onnx_file.h"
 #include "real_operators.h"
+#include "tensor_operators.h"
 
 namespace rebnn {
 
@@ -18,9 +19,25 @@ struct Buffer {
 };
 
 // Numbers of the buffers that the caller gives. Their offsets mean nothing.
-constexpr int kNoBuffer = -1, kImageBuffer = 0;
+constexpr int kNoBuffer = -1, kImageBuffer = 0, kValidSizeBuffer = 1, kGivenBuffers = 2;
 
-enum class Work { kConv, kStem, kAveragePool, kImageConv, kMaxPool, kProduct, kMean, kSoftmax };
+enum class Work {
+  kConv,
+  kStem,
+  kAveragePool,
+  kUpsampleAdd,
+  kImageConv,
+  kMapConv,
+  kIntegerConv,
+  kMaxPool,
+  kProduct,
+  kIntegerProduct,
+  kMean,
+  kSoftmax,
+  kQuantize,
+  kDequantize,
+  kTensor
+};
 
 // One operator. Its descriptions are complete but for the addresses of its buffers.
 struct Step {
@@ -28,15 +45,22 @@ struct Step {
   int x, residual, y, bits;  // buffers
   bool reads_bits;           // whether x is packed
   int64_t scratch;           // bytes
+  int64_t sums;              // where those of an int8 layer lie in them
   rebnn_conv* conv;
   rebnn_conv_io conv_io;
   float clip[2];
   rebnn_stem* stem;
   rebnn_stem_io stem_io;
   rebnn_average_pool_io pool_io;
+  rebnn_upsample_add_io upsample_io;
   RealMatrix matrix;
+  IntegerMatrix integer_matrix;
+  Integers integers;
+  TensorNode tensor;
   Windows windows;
   int64_t rows, columns;  // of the others
+  int64_t depth;          // of the rows of an int8 layer
+  float unit;             // of a quantised map
 };
 
 // What is allocated for constants; they follow.
@@ -54,10 +78,14 @@ struct rebnn_model {
   rebnn::Step* steps;
   rebnn::Buffer* buffers;
   rebnn::Block* blocks;
-  int step_count, buffer_count;
+  rebnn::Tensor* tensors;
+  int step_count, buffer_count, tensor_count;
   int output;  // the buffer of the scores, which the caller gives
-  int64_t channels, classes;
-  int64_t arena_bytes;  // of the buffers; a step's own scratch memory follows
+  bool is_detector;
+  int boxes, scores, labels;  // tensors
+  int64_t channels, classes, most_detections;
+  int64_t table;        // where the tensors of a run lie, after the buffers
+  int64_t arena_bytes;  // of both; a step's own scratch memory follows
   int64_t scratch_bytes;
 };
 

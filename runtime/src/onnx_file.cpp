@@ -92,7 +92,25 @@ bool ForEachField(Span message, Look look) {
   return field.whole || RefuseDamage();
 }
 
-bool ReadTensor(Span message, Constant* tensor) {
+// Unpacks integers that are stored in as few bytes as each needs, of which only the lowest 8 bits count.
+bool ReadLevels(Span packed, uint8_t** levels, Span* raw) {
+  raw->data = *levels;
+  for (size_t i = 0; i < packed.size; ++i) {
+    const uint8_t low = packed.data[i];
+    uint8_t next = 0;
+    int length = 1;
+    for (; packed.data[i] & 0x80; ++length) {
+      if (++i == packed.size || length == 10) return RefuseDamage();
+      if (length == 1) next = packed.data[i];
+    }
+    *(*levels)++ = static_cast<uint8_t>((low & 0x7f) | next << 7);
+  }
+  raw->size = static_cast<size_t>(*levels - raw->data);
+  return true;
+}
+
+// `levels` has room for what ReadLevels unpacks; NULL where it is not expected.
+bool ReadTensor(Span message, uint8_t** levels, Constant* tensor) {
   *tensor = {};
   bool has_raw = false;
   const bool read = ForEachField(message, [&](const Fields& field) {
@@ -104,16 +122,25 @@ bool ReadTensor(Span message, Constant* tensor) {
         return field.Take(&tensor->type);
       case 8:
         return field.Take(&tensor->name);
+      case 4:  // which are the bytes of a float each
       case 9:
+        if (has_raw) return Refuse("a constant is stored twice");
         has_raw = true;
         return field.Take(&tensor->raw);
+      case 5: {
+        Span packed;
+        if (has_raw || !levels) return Refuse("a constant is stored twice, or as integers of 32 bits");
+        has_raw = true;
+        return field.Take(&packed) && ReadLevels(packed, levels, &tensor->raw);
+      }
       default:
-        return Refuse("a constant is not stored as raw bytes, as every packed model has it");
+        return Refuse("a constant is not stored as any of a packed model is");
     }
   });
   if (!read) return false;
-  int64_t size = tensor->type == kFloat ? 4 : tensor->type == kHalf ? 2 : tensor->type == kInt64 ? 8 : 1;
-  if (size == 1 && tensor->type != kUint8) return Refuse("a constant is of a type that no packed model has");
+  const int64_t type = tensor->type;
+  int64_t size = type == kFloat || type == kInt32 ? 4 : type == kHalf ? 2 : type == kInt64 ? 8 : 1;
+  if (size == 1 && type != kUint8 && type != kInt8) return Refuse("a constant is of a type that no packed model has");
   for (int i = 0; i < tensor->rank; ++i) {
     if (tensor->dims[i] < 0 || tensor->dims[i] > kMaxSide) return Refuse("a constant has a size out of range");
     size = Product({size, tensor->dims[i]});
@@ -187,14 +214,22 @@ bool ReadInterface(Span message, Span* name, int64_t* type, int* rank, int64_t* 
 }
 
 bool ReadGraph(Span message, OnnxFile* file) {
-  int nodes = 0, constants = 0, inputs = 0, outputs = 0;
+  int nodes = 0, constants = 0, inputs = 0;
+  size_t levels = 0;
   const bool counted = ForEachField(message, [&](const Fields& field) {
     switch (field.number) {
       case 1:
-        return ++nodes <= OnnxFile::kMostNodes || Refuse("the graph has more nodes than any packed classifier");
-      case 5:
-        return ++constants <= OnnxFile::kMostConstants ||
-               Refuse("the graph has more constants than any packed classifier");
+        return ++nodes <= OnnxFile::kMostNodes || Refuse("the graph has more nodes than any packed model that this reader knows");
+      case 5: {
+        Span content;
+        if (++constants > OnnxFile::kMostConstants) {
+          return Refuse("the graph has more constants than any packed model that this reader knows");
+        }
+        return field.Take(&content) && ForEachField(content, [&](const Fields& part) {
+          if (part.number == 5) levels += part.content.size;
+          return true;
+        });
+      }
       case 2:
       case 10:
       case 11:
@@ -208,11 +243,13 @@ bool ReadGraph(Span message, OnnxFile* file) {
   if (!counted) return false;
   file->nodes = static_cast<Node*>(std::calloc(nodes + 1, sizeof(Node)));
   file->constants = static_cast<Constant*>(std::calloc(constants + 1, sizeof(Constant)));
-  file->no_memory = !file->nodes || !file->constants;
+  file->levels = static_cast<uint8_t*>(std::malloc(levels + 1));
+  file->no_memory = !file->nodes || !file->constants || !file->levels;
   if (file->no_memory) {
     Fail(REBNN_OUT_OF_MEMORY, "rebnn_model_load: no memory for the list of %d nodes.", nodes);
     return false;
   }
+  uint8_t* to = file->levels;
   int64_t type = 0, ignored[kMostDims];
   int rank = 0;
   const bool read = ForEachField(message, [&](const Fields& field) {
@@ -222,20 +259,29 @@ bool ReadGraph(Span message, OnnxFile* file) {
       case 1:
         return ReadNode(content, &file->nodes[file->node_count++]);
       case 5:
-        return ReadTensor(content, &file->constants[file->constant_count++]);
+        return ReadTensor(content, &to, &file->constants[file->constant_count++]);
       case 11:
-        ++inputs;
-        return ReadInterface(content, &file->input, &type, &rank, file->image) &&
-               ((type == kFloat && rank == 4) || Refuse("the file's input is not a float image of 4 dimensions"));
+        if (++inputs == 1) {
+          return ReadInterface(content, &file->input, &type, &rank, file->image) &&
+                 ((type == kFloat && rank == 4) || Refuse("the file's input is not a float image of 4 dimensions"));
+        }
+        return ReadInterface(content, &file->valid_size, &type, &rank, ignored) &&
+               ((type == kInt64 && rank == 1) || Refuse("the file's second input is not the size of an image"));
       case 12:
-        ++outputs;
-        return ReadInterface(content, &file->output, &type, &rank, ignored);
+        if (file->output_count == OnnxFile::kMostOutputs) return Refuse("the file has more outputs than a detector");
+        return ReadInterface(content, &file->outputs[file->output_count++], &type, &rank, ignored);
       default:
         return true;
     }
   });
   if (!read) return false;
-  return (inputs == 1 && outputs == 1) || Refuse("the file has other inputs and outputs than image and scores");
+  if (file->is_detector) {
+    return (inputs == 2 && file->output_count == 3 && file->outputs[0].Is("boxes") && file->outputs[1].Is("scores") &&
+            file->outputs[2].Is("labels")) ||
+           Refuse("the file has other inputs and outputs than image and valid_size, boxes, scores and labels");
+  }
+  return (inputs == 1 && file->output_count == 1) ||
+         Refuse("the file has other inputs and outputs than image and scores");
 }
 
 struct Entry {
@@ -261,6 +307,19 @@ bool ReadOpset(Span message, int64_t* standard, int64_t* ours) {
   return true;
 }
 
+// Of a list in JSON.
+int64_t CountTexts(Span list) {
+  int64_t quotes = 0;
+  for (size_t i = 0; i < list.size; ++i) {
+    if (list.data[i] == '\\') {
+      ++i;
+    } else {
+      quotes += list.data[i] == '"';
+    }
+  }
+  return quotes / 2;
+}
+
 bool ReadModel(Span data, OnnxFile* file) {
   Span graph = {}, format = {}, task = {}, sign = {}, seal = {};
   size_t sealed = 0;
@@ -280,6 +339,7 @@ bool ReadModel(Span data, OnnxFile* file) {
         if (entry.key.Is("rebnn.format")) format = entry.value;
         if (entry.key.Is("rebnn.task")) task = entry.value;
         if (entry.key.Is("rebnn.sign")) sign = entry.value;
+        if (entry.key.Is("rebnn.classes")) file->classes = CountTexts(entry.value);
         if (entry.key.Is("rebnn.real_layout")) file->blocked = entry.value.Is("blocked");
         if (entry.key.Is("rebnn.file_sha256")) {
           seal = entry.value;
@@ -301,7 +361,10 @@ bool ReadModel(Span data, OnnxFile* file) {
   if (std::memcmp(digits, seal.data, 64) != 0) {
     return Refuse("the file is damaged: its SHA-256 is not that of rebnn.file_sha256");
   }
-  if (!task.Is("classification")) return Refuse("the file is not a classifier; run it with ONNX Runtime");
+  file->is_detector = task.Is("detection");
+  if (!file->is_detector && !task.Is("classification")) {
+    return Refuse("the file is neither a classifier nor a detector; run it with ONNX Runtime");
+  }
   if (!sign.Is("negative is bit 1")) return Refuse("the file's rebnn.sign is not 'negative is bit 1'");
   if (standard < 18 || ours != 1) return Refuse("the file is of another opset than 18 or later, and 1 of ours");
   return ReadGraph(graph, file);
@@ -392,7 +455,7 @@ bool Attributes::Tensor(const char* name, Constant* value) const {
   if (!Find(name, kTensorAttribute, &attribute, &found)) return false;
   return found &&
          ForEachField(attribute, [&](const Fields& field) { return field.number != 5 || field.Take(&tensor); }) &&
-         ReadTensor(tensor, value);
+         ReadTensor(tensor, nullptr, value);
 }
 
 bool Attributes::AreAmong(const char* const* names) const {
@@ -421,6 +484,7 @@ rebnn_status ReadFile(Span data, OnnxFile* file) {
 void FreeFile(OnnxFile* file) {
   std::free(file->nodes);
   std::free(file->constants);
+  std::free(file->levels);
 }
 
 }  // namespace rebnn

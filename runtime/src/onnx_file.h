@@ -25,7 +25,7 @@ struct Span {
 #define REBNN_TEXT(span) static_cast<int>((span).size < 100 ? (span).size : 100), reinterpret_cast<const char*>((span).data)
 
 // The types that the exporter writes, as TensorProto.DataType numbers them.
-enum DataType { kFloat = 1, kUint8 = 2, kInt64 = 7, kHalf = 10 };
+enum DataType { kFloat = 1, kUint8 = 2, kInt8 = 3, kInt32 = 6, kInt64 = 7, kBool = 9, kHalf = 10 };
 
 constexpr int kMostDims = 4;
 
@@ -64,17 +64,22 @@ struct Node {
 };
 
 struct OnnxFile {
-  static constexpr int kMostNodes = 1024, kMostConstants = 16384;
+  static constexpr int kMostNodes = 1024, kMostConstants = 16384, kMostOutputs = 3;
   bool no_memory;
   bool blocked;  // whether full-precision sums may be taken in any order
   int node_count, constant_count;
   Node* nodes;
   Constant* constants;
-  Span input, output;
+  uint8_t* levels;  // numbers of 8 bits that the file stores as integers of 32
+  bool is_detector;
+  Span input, valid_size;  // the image, and for a detector the part of it that is not padding
+  int output_count;
+  Span outputs[kMostOutputs];  // scores, or boxes, scores and labels
+  int64_t classes;             // as many as the file names
   int64_t image[4];  // its size, -1 where any will do
 };
 
-// Reads a file whose seal and metadata say that it is a packed classifier of format 1. Spans point into it. The result
+// Reads a file whose seal and metadata say that it is a packed classifier or detector of format 1. Spans point into it. The result
 // needs FreeFile whether or not it could be read.
 rebnn_status ReadFile(Span data, OnnxFile* file);
 void FreeFile(OnnxFile* file);

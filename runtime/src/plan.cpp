@@ -1,5 +1,7 @@
-// The plan of a packed classifier: which operator computes each node, and where its numbers lie. Maps lie with their
-// channels last whatever the graph says, so that a Transpose after a convolution costs nothing.
+// The plan of a packed model: which operator computes each node, and where its numbers lie. Maps lie with their channels
+// last whatever the graph says, so that a Transpose after a convolution costs nothing.
+#include "planner.h"
+
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -8,7 +10,6 @@
 
 #include "error.h"
 #include "identities.h"
-#include "model.h"
 
 namespace rebnn {
 namespace {
@@ -16,86 +17,12 @@ namespace {
 using Io = rebnn_conv_io;
 
 // Terms that ONNX Runtime adds up before it adds them to what there is: of a matrix, and of a convolution. In the blocked
-// layout these are the terms of one channel.
-constexpr int64_t kMatrixChunk = 256, kConvChunk = 128;
+// layout these are the terms of one channel of an image, of eight of a map.
+constexpr int64_t kMatrixChunk = 256, kConvChunk = 128, kBlockedChannels = 8;
 // Strides, dilations and pads of convolutions on an image.
 constexpr int64_t kMostStep = 1 << 16;
 
-// The result of a node, or the image.
-struct Value {
-  Span name;
-  Constant constant;  // its type is 0 unless the value is a constant
-  bool is_filled;     // whether all numbers of that are the one of `raw`
-  bool is_bits;
-  bool is_last;  // whether the graph has its channels last, too
-  int rank;
-  int64_t dims[kMostDims];  // in the order of the graph
-  int buffer, step;         // that it lies in, and that writes it
-};
-
-class Planner {
- public:
-  Planner(const OnnxFile& file, rebnn_model* model) : file_(file), model_(*model) {}
-  ~Planner() { std::free(values_); }
-  Planner(const Planner&) = delete;
-  Planner& operator=(const Planner&) = delete;
-
-  // Each of these returns false after it has kept a sentence.
-  bool Plan(int64_t h, int64_t w);
-  rebnn_status status() const { return status_; }
-
- private:
-#if defined(__GNUC__)
-  __attribute__((format(printf, 2, 3)))
-#endif
-  bool Refuse(const char* format, ...);
-  bool Check(rebnn_status status);
-  bool NoMemory() { return Check(Fail(REBNN_OUT_OF_MEMORY, "rebnn_model_load: there is not enough memory.")); }
-
-  bool PlanNode();
-  bool MakeConstant();
-  bool BinaryConv(bool is_packed, bool is_block, bool clips);
-  bool Stem();
-  bool AveragePool();
-  bool ImageConv();
-  bool MaxPool();
-  bool Transpose();
-  bool MatMul();
-  bool Add();
-  bool ReduceMean();
-  bool Gemm();
-  bool Softmax();
-  bool Finish();
-  bool PlaceBuffers();
-
-  bool HasInputs(int least, int most) const { return node_->input_count >= least && node_->input_count <= most; }
-  const Value* Find(Span name) const;
-  // An input that the step at hand reads: NULL, after a sentence, if it is none of that rank with its channels last.
-  const Value* Map(int index, int rank);
-  const Value* Image(int index);
-  // An input that is a constant, with its rank; the numbers of `is_filled` are all the same.
-  bool Find(int index, int64_t type, int rank, Constant* constant, bool* is_filled);
-  bool Weights(int index, int64_t type, int rank, Constant* constant);
-  // An input of `count` numbers, kept with zeros up to a multiple of kProductBlock.
-  const float* Vector(int index, int64_t count);
-  bool IsOneZero(int index);
-  // Attributes of sliding windows; sizes of the output.
-  bool ReadWindows(const Value& x, const int64_t* kernel, Windows* windows);
-  // Weight of term k and column c at k * term_step + c * column_step.
-  bool MakeMatrix(const Constant& weights, int64_t depth, int64_t columns, int64_t term_step, int64_t column_step);
-  void* Keep(int64_t count, int64_t size);
-  bool Begin(Work work);
-  bool AddValue(int index, bool is_bits, std::initializer_list<int64_t> dims, int* buffer, bool is_last = true);
-  Value* NewValue(int index);
-
-  const OnnxFile& file_;
-  rebnn_model& model_;
-  rebnn_status status_ = REBNN_INVALID_ARGUMENT;
-  Value* values_ = nullptr;
-  int value_count_ = 0;
-  const Node* node_ = nullptr;
-  Step* step_ = nullptr;
-};
+}  // namespace
 
 bool Planner::Refuse(const char* format, ...) {
   char text[256];
@@ -134,14 +61,36 @@ const Value* Planner::Find(Span name) const {
   return nullptr;
 }
 
+const Constant* Planner::FindConstant(Span name) const {
+  for (int i = 0; i < file_.constant_count; ++i) {
+    if (file_.constants[i].name == name) return &file_.constants[i];
+  }
+  return nullptr;
+}
+
+int Planner::CountUses(Span name) const {
+  int uses = 0;
+  for (int i = 0; i < file_.node_count; ++i) {
+    const Node& node = file_.nodes[i];
+    for (int j = 0; j < node.input_count; ++j) uses += node.inputs[j] == name;
+  }
+  for (int i = 0; i < file_.output_count; ++i) uses += file_.outputs[i] == name;
+  return uses;
+}
+
+void Planner::Use(int buffer) {
+  if (buffer < kGivenBuffers) return;
+  model_.buffers[buffer].last = std::max(model_.buffers[buffer].last, model_.step_count - 1);
+}
+
 const Value* Planner::Map(int index, int rank) {
   const Value* value = index < node_->input_count ? Find(node_->inputs[index]) : nullptr;
-  if (!value || value->constant.type || value->buffer == kImageBuffer || value->rank != rank || !value->is_last) {
+  if (!value || value->constant.type || value->buffer < kGivenBuffers || value->rank != rank || !value->is_last ||
+      value->type != kFloat || (value->tensor >= 0 && model_.tensors[value->tensor].varies)) {
     Refuse("does not read the result of an earlier node, with its channels last, as input %d", index);
     return nullptr;
   }
-  Buffer& buffer = model_.buffers[value->buffer];
-  buffer.last = std::max(buffer.last, model_.step_count - 1);
+  Use(value->buffer);
   return value;
 }
 
@@ -161,9 +110,7 @@ bool Planner::Find(int index, int64_t type, int rank, Constant* constant, bool* 
       if (value->constant.type) found = &value->constant;
       *is_filled = value->is_filled;
     }
-    for (int i = 0; i < file_.constant_count && !found; ++i) {
-      if (file_.constants[i].name == name) found = &file_.constants[i];
-    }
+    if (!found) found = FindConstant(name);
   }
   if (!found || found->type != type || found->rank != rank) {
     return Refuse("does not have a constant of the right type and rank as input %d", index);
@@ -219,15 +166,16 @@ bool Planner::Begin(Work work) {
 
 Value* Planner::NewValue(int index) {
   const Span name = node_->outputs[index];
-  bool is_taken = Find(name) != nullptr;
-  for (int i = 0; i < file_.constant_count; ++i) is_taken |= file_.constants[i].name == name;
-  if (is_taken) {
+  if (Find(name) || FindConstant(name)) {
     Refuse("gives a name that is there already");
     return nullptr;
   }
   Value* value = &values_[value_count_++];
   value->name = name;
   value->step = model_.step_count - 1;
+  value->type = kFloat;
+  value->buffer = value->integers = kNoBuffer;
+  value->tensor = -1;
   return value;
 }
 
@@ -252,6 +200,8 @@ bool Planner::AddValue(int index, bool is_bits, std::initializer_list<int64_t> d
 // ConstantOfShape, which fills, and Cast, which turns numbers of 16 bits into float32.
 bool Planner::MakeConstant() {
   const bool is_cast = node_->op.Is("Cast");
+  const Constant* constant = FindConstant(node_->inputs[0]);
+  if (is_cast && !(constant && constant->type == kHalf)) return PlanTensor(*FindTensorOperator(node_->op));
   static const char* const kCastNames[] = {"to", "saturate", nullptr};
   static const char* const kFillNames[] = {"value", nullptr};
   if (!node_->attributes.AreAmong(is_cast ? kCastNames : kFillNames)) return false;
@@ -270,10 +220,8 @@ bool Planner::MakeConstant() {
     return value->is_filled = true;
   }
   int64_t to;
-  int rank = 1;
-  for (int i = 0; i < file_.constant_count; ++i) {
-    if (file_.constants[i].name == node_->inputs[0]) rank = file_.constants[i].rank;
-  }
+  const Constant* half = FindConstant(node_->inputs[0]);
+  const int rank = half ? half->rank : 1;
   if (!Weights(0, kHalf, rank, &from) || !node_->attributes.Int("to", 0, &to)) return false;
   if (to != kFloat) return Refuse("does not make real numbers");
   const auto count = static_cast<int64_t>(from.raw.size / sizeof(uint16_t));
@@ -286,7 +234,7 @@ bool Planner::MakeConstant() {
   }
   value->constant = from;
   value->constant.type = kFloat;
-  value->constant.raw = {reinterpret_cast<const uint8_t*>(numbers), count * sizeof(float)};
+  value->constant.raw = {reinterpret_cast<const uint8_t*>(numbers), static_cast<size_t>(count) * sizeof(float)};
   return true;
 }
 
@@ -415,6 +363,22 @@ bool Planner::Stem() {
   return AddValue(0, false, {io.n, h, w, weights.dims[0]}, &step_->y);
 }
 
+bool Planner::UpsampleAdd() {
+  static const char* const kNames[] = {nullptr};
+  Begin(Work::kUpsampleAdd);
+  const Value* x = Map(0, 4);
+  const Value* added = x ? Map(1, 4) : nullptr;
+  if (!added || !node_->attributes.AreAmong(kNames)) return false;
+  const int64_t dims[] = {x->dims[0], 2 * x->dims[1], 2 * x->dims[2], x->dims[3]};
+  if (x->is_bits || added->is_bits || !std::equal(dims, dims + 4, added->dims)) {
+    return Refuse("adds a map that is not twice as large: the sides of the image do not suit the file");
+  }
+  step_->upsample_io = {x->dims[0], x->dims[1], x->dims[2], x->dims[3], nullptr, nullptr, nullptr};
+  step_->x = x->buffer;
+  step_->residual = added->buffer;
+  return AddValue(0, false, {dims[0], dims[1], dims[2], dims[3]}, &step_->y);
+}
+
 bool Planner::AveragePool() {
   static const char* const kNames[] = {"ceil_mode", nullptr};
   int64_t ceil_mode;
@@ -459,7 +423,7 @@ bool Planner::ReadWindows(const Value& x, const int64_t* kernel, Windows* window
 }
 
 bool Planner::MakeMatrix(const Constant& weights, int64_t depth, int64_t columns, int64_t term_step,
-                         int64_t column_step) {
+                         int64_t column_step, const int64_t* terms) {
   const int64_t blocks = CeilDiv(columns, kProductBlock);
   auto numbers = static_cast<float*>(Keep(Product({blocks, depth}), kProductBlock * sizeof(float)));
   auto places = numbers ? static_cast<int64_t*>(Keep(depth, sizeof(int64_t))) : nullptr;
@@ -471,19 +435,32 @@ bool Planner::MakeMatrix(const Constant& weights, int64_t depth, int64_t columns
       for (int64_t c = block * kProductBlock; c < (block + 1) * kProductBlock; ++c, ++numbers) {
         *numbers = 0;
         if (c >= columns) continue;
-        std::memcpy(numbers, weights.raw.data + (k * term_step + c * column_step) * sizeof(float), sizeof(float));
+        const int64_t term = terms ? terms[k] : k;
+        std::memcpy(numbers, weights.raw.data + (term * term_step + c * column_step) * sizeof(float), sizeof(float));
       }
     }
   }
   return true;
 }
 
-bool Planner::ImageConv() {
+bool Planner::PlaceTerms(const Windows& windows, int64_t channels, int64_t** terms, int64_t** places) {
+  const int64_t depth = windows.channels * windows.kernel[0] * windows.kernel[1];
+  *terms = static_cast<int64_t*>(Keep(depth, sizeof(int64_t)));
+  *places = *terms ? static_cast<int64_t*>(Keep(depth, sizeof(int64_t))) : nullptr;
+  if (!*places) return false;
+  SetMapPlaces(windows, channels, *terms, *places);
+  return true;
+}
+
+bool Planner::Conv() {
   static const char* const kNames[] = {"group", "auto_pad", "kernel_shape", "strides", "dilations", "pads", nullptr};
   int64_t group;
   Constant weights;
-  Begin(Work::kImageConv);
-  const Value* x = Image(0);
+  const Value* x = Find(node_->inputs[0]);
+  if (x && x->integers != kNoBuffer) return IntegerConv(*x);
+  const bool is_map = x && x->buffer >= kGivenBuffers && !x->is_last && !x->is_sums && x->type == kFloat && x->rank == 4;
+  Begin(is_map ? Work::kMapConv : Work::kImageConv);
+  if (!is_map) x = Image(0);
   if (!x || !node_->attributes.AreAmong(kNames) || !node_->attributes.Int("group", 1, &group) ||
       !Weights(1, kFloat, 4, &weights)) {
     return false;
@@ -492,9 +469,18 @@ bool Planner::ImageConv() {
   if (group != 1 || weights.dims[1] != x->dims[1]) return Refuse("has groups, or weights for another image");
   if (!ReadWindows(*x, weights.dims + 2, &windows)) return false;
   const int64_t depth = weights.dims[1] * weights.dims[2] * weights.dims[3], columns = weights.dims[0];
-  if (!MakeMatrix(weights, depth, columns, 1, depth)) return false;
-  step_->matrix.chunk = file_.blocked ? weights.dims[2] * weights.dims[3] : kConvChunk;
-  SetPlaces(windows, const_cast<int64_t*>(step_->matrix.places));
+  // The blocked layout has so many channels side by side.
+  const int64_t block = is_map && file_.blocked && windows.channels % kBlockedChannels == 0 ? kBlockedChannels : 1;
+  int64_t *terms = nullptr, *places = nullptr;
+  if (is_map && !PlaceTerms(windows, block, &terms, &places)) return false;
+  if (!MakeMatrix(weights, depth, columns, 1, depth, terms)) return false;
+  step_->matrix.chunk = file_.blocked ? block * weights.dims[2] * weights.dims[3] : kConvChunk;
+  if (is_map) {
+    step_->matrix.places = places;
+    Use(x->buffer);
+  } else {
+    SetPlaces(windows, const_cast<int64_t*>(step_->matrix.places));
+  }
   if (node_->input_count > 2 && !(step_->matrix.bias = Vector(2, columns))) return false;
   step_->scratch = Product({windows.channels, windows.Padded(0), windows.Padded(1), sizeof(float)});
   if (step_->scratch < 0) return Refuse("needs more memory than there can be");
@@ -512,7 +498,8 @@ bool Planner::MaxPool() {
       !node_->attributes.Int("storage_order", 0, &order)) {
     return false;
   }
-  if (!x || x->constant.type || x->buffer == kImageBuffer || x->is_last || x->rank != 4 || ceil_mode || order) {
+  if (!x || x->constant.type || x->buffer < kGivenBuffers || x->is_last || x->rank != 4 || ceil_mode || order ||
+      x->type != kFloat) {
     return Refuse("does not follow a convolution, or has a ceil_mode");
   }
   Windows& windows = step_->windows;
@@ -523,7 +510,7 @@ bool Planner::MaxPool() {
       return Refuse("has dilations, or pads as large as its kernel");
     }
   }
-  model_.buffers[x->buffer].last = model_.step_count - 1;
+  Use(x->buffer);
   step_->x = x->buffer;
   return AddValue(0, false, {1, windows.channels, windows.out[0], windows.out[1]}, &step_->y, false);
 }
@@ -533,8 +520,8 @@ bool Planner::Transpose() {
   int64_t perm[4];
   const Value* x = Find(node_->inputs[0]);
   if (!node_->attributes.AreAmong(kNames) || !node_->attributes.Ints("perm", 4, -1, perm)) return false;
-  if (!x || x->constant.type || x->buffer == kImageBuffer || x->is_last || perm[0] != 0 || perm[1] != 2 ||
-      perm[2] != 3 || perm[3] != 1) {
+  if (!x || x->constant.type || (x->buffer < kGivenBuffers && x->integers == kNoBuffer) || x->is_last || x->rank != 4 ||
+      x->is_sums || perm[0] != 0 || perm[1] != 2 || perm[2] != 3 || perm[3] != 1) {
     return Refuse("does not put the channels of a convolution last");
   }
   Value* value = NewValue(0);
@@ -543,6 +530,7 @@ bool Planner::Transpose() {
   *value = *x;
   value->name = name;
   value->is_last = true;
+  value->tensor = -1;
   for (int axis = 0; axis < 4; ++axis) value->dims[axis] = x->dims[perm[axis]];
   return true;
 }
@@ -550,7 +538,10 @@ bool Planner::Transpose() {
 bool Planner::MatMul() {
   static const char* const kNames[] = {nullptr};
   Constant weights;
-  Begin(Work::kProduct);
+  const Value* given = Find(node_->inputs[0]);
+  const bool is_integer = given && given->integers != kNoBuffer;
+  Begin(is_integer ? Work::kIntegerProduct : Work::kProduct);
+  if (is_integer) return IntegerProduct(*given);
   const Value* x = Map(0, 4);
   if (!x || !node_->attributes.AreAmong(kNames) || !Weights(1, kFloat, 2, &weights)) return false;
   if (x->is_bits || weights.dims[0] != x->dims[3]) return Refuse("has a matrix of another size than its input");
@@ -560,22 +551,21 @@ bool Planner::MatMul() {
   return AddValue(0, false, {x->dims[0], x->dims[1], x->dims[2], weights.dims[1]}, &step_->y);
 }
 
-// Only the bias of a MatMul before it, which becomes a part of that.
+// The bias of a MatMul before it becomes a part of that.
 bool Planner::Add() {
   static const char* const kNames[] = {nullptr};
   const Value* x = Find(node_->inputs[0]);
+  const Constant* bias = FindConstant(node_->inputs[1]);
+  Step* step = x && !x->constant.type && x->buffer >= kGivenBuffers && x->step >= 0 ? &model_.steps[x->step] : nullptr;
+  const bool is_integer = step && step->work == Work::kIntegerProduct;
+  const int64_t columns = !step ? -1 : is_integer ? step->integer_matrix.columns : step->matrix.columns;
+  const bool is_bias = step && (is_integer || step->work == Work::kProduct) && step->y == x->buffer && x->rank == 4 &&
+                       CountUses(x->name) == 1 && bias && bias->rank == 1 && bias->dims[0] == columns &&
+                       !step->matrix.bias && !step->integers.bias;
+  if (!is_bias) return PlanTensor(*FindTensorOperator(node_->op));
   if (!node_->attributes.AreAmong(kNames)) return false;
-  int uses = 0;
-  for (int i = 0; i < file_.node_count; ++i) {
-    const Node& node = file_.nodes[i];
-    for (int j = 0; j < node.input_count; ++j) uses += node.inputs[j] == node_->inputs[0];
-  }
-  if (!x || x->constant.type || x->buffer == kImageBuffer || uses != 1 || x->name == file_.output || x->rank != 4 ||
-      model_.steps[x->step].work != Work::kProduct || model_.steps[x->step].matrix.bias) {
-    return Refuse("does not add a vector to the result of a MatMul that nothing else reads");
-  }
-  Step& step = model_.steps[x->step];
-  if (!(step.matrix.bias = Vector(1, step.matrix.columns))) return false;
+  const float*& to = is_integer ? step->integers.bias : step->matrix.bias;
+  if (!(to = Vector(1, columns))) return false;
   Value* value = NewValue(0);
   if (!value) return false;
   const Span name = value->name;
@@ -650,7 +640,10 @@ bool Planner::PlanNode() {
   static constexpr Entry kEntries[] = {
       {"", "ConstantOfShape", [](Planner& p) { return p.MakeConstant(); }, 1, 1, 1},
       {"", "Cast", [](Planner& p) { return p.MakeConstant(); }, 1, 1, 1},
-      {"", "Conv", [](Planner& p) { return p.ImageConv(); }, 2, 3, 1},
+      {"", "Conv", [](Planner& p) { return p.Conv(); }, 2, 3, 1},
+      {"", "Constant", [](Planner& p) { return p.NameConstant(); }, 0, 0, 1},
+      {"", "QuantizeLinear", [](Planner& p) { return p.Quantize(); }, 3, 3, 1},
+      {"", "DequantizeLinear", [](Planner& p) { return p.Dequantize(); }, 3, 3, 1},
       {"", "MaxPool", [](Planner& p) { return p.MaxPool(); }, 1, 1, 1},
       {"", "Transpose", [](Planner& p) { return p.Transpose(); }, 1, 1, 1},
       {"", "MatMul", [](Planner& p) { return p.MatMul(); }, 2, 2, 1},
@@ -660,6 +653,7 @@ bool Planner::PlanNode() {
       {"", "Softmax", [](Planner& p) { return p.Softmax(); }, 1, 1, 1},
       {"rebnn", "RealStem", [](Planner& p) { return p.Stem(); }, 4, 4, 1},
       {"rebnn", "RealAveragePool", [](Planner& p) { return p.AveragePool(); }, 1, 1, 1},
+      {"rebnn", "RealUpsampleAdd", [](Planner& p) { return p.UpsampleAdd(); }, 2, 2, 1},
       {"rebnn", "BinaryConv", [](Planner& p) { return p.BinaryConv(false, false, false); }, 5, 5, 1},
       {"rebnn", "BinaryBlock", [](Planner& p) { return p.BinaryConv(false, true, false); }, 11, 11, 2},
       {"rebnn", "BinaryClipBlock", [](Planner& p) { return p.BinaryConv(false, true, true); }, 11, 11, 2},
@@ -675,7 +669,8 @@ bool Planner::PlanNode() {
     }
     return entry.plan(*this);
   }
-  return Refuse("is none that this reader knows; run the file with ONNX Runtime");
+  const TensorOperator* what = node_->domain.Is("") ? FindTensorOperator(node_->op) : nullptr;
+  return what ? PlanTensor(*what) : Refuse("is none that this reader knows; run the file with ONNX Runtime");
 }
 
 bool Planner::PlaceBuffers() {
@@ -683,7 +678,7 @@ bool Planner::PlaceBuffers() {
   auto placed = static_cast<Buffer**>(std::calloc(static_cast<size_t>(model_.buffer_count), sizeof(Buffer*)));
   if (!placed) return NoMemory();
   int count = 0;
-  for (int i = 1; i < model_.buffer_count; ++i) {
+  for (int i = kGivenBuffers; i < model_.buffer_count; ++i) {
     if (i == model_.output) continue;
     Buffer& buffer = model_.buffers[i];
     for (int j = 0; j < count; ++j) {
@@ -702,17 +697,22 @@ bool Planner::PlaceBuffers() {
   int64_t scratch = 0;
   for (int i = 0; i < model_.step_count; ++i) scratch = std::max(scratch, model_.steps[i].scratch);
   if (model_.arena_bytes > PTRDIFF_MAX / 4 || scratch > PTRDIFF_MAX / 4) return NoMemory();
-  model_.arena_bytes = CeilDiv(model_.arena_bytes, kAlignment) * int64_t{kAlignment};
+  model_.table = CeilDiv(model_.arena_bytes, kAlignment) * int64_t{kAlignment};
+  const int64_t table_bytes = model_.tensor_count * static_cast<int64_t>(sizeof(Tensor));
+  model_.arena_bytes = model_.table + CeilDiv(table_bytes, kAlignment) * int64_t{kAlignment};
   model_.scratch_bytes = model_.arena_bytes + scratch;
   return true;
 }
 
 bool Planner::Plan(int64_t h, int64_t w) {
   const auto nodes = static_cast<size_t>(file_.node_count);
-  values_ = static_cast<Value*>(std::calloc(2 * nodes + 1, sizeof(Value)));
+  size_t tensors = 0;
+  for (int i = 0; i < file_.node_count; ++i) tensors += file_.nodes[i].input_count + Node::kMostOutputs;
+  values_ = static_cast<Value*>(std::calloc(2 * nodes + 2, sizeof(Value)));
+  model_.tensors = static_cast<Tensor*>(std::calloc(tensors + OnnxFile::kMostOutputs, sizeof(Tensor)));
   model_.steps = static_cast<Step*>(std::calloc(nodes + 1, sizeof(Step)));
-  model_.buffers = static_cast<Buffer*>(std::calloc(2 * nodes + 1, sizeof(Buffer)));
-  if (!values_ || !model_.steps || !model_.buffers) return NoMemory();
+  model_.buffers = static_cast<Buffer*>(std::calloc(2 * nodes + kGivenBuffers, sizeof(Buffer)));
+  if (!values_ || !model_.tensors || !model_.steps || !model_.buffers) return NoMemory();
   const int64_t image[] = {1, file_.image[1], h, w};
   for (int axis = 0; axis < 4; ++axis) {
     if (image[axis] < 1 || image[axis] > kMaxSide || (file_.image[axis] >= 0 && file_.image[axis] != image[axis])) {
@@ -724,17 +724,35 @@ bool Planner::Plan(int64_t h, int64_t w) {
   }
   Value& first = values_[value_count_++];
   first.name = file_.input;
+  first.type = kFloat;
+  first.tensor = -1;
+  first.integers = kNoBuffer;
   first.rank = 4;
   std::copy(image, image + 4, first.dims);
   first.buffer = kImageBuffer;
-  model_.buffer_count = 1;
+  model_.buffer_count = kGivenBuffers;
+  model_.output = kNoBuffer;
+  model_.is_detector = file_.is_detector;
+  if (file_.is_detector) {
+    Value& size = values_[value_count_++];
+    size.name = file_.valid_size;
+    size.type = kInt64;
+    size.rank = 1;
+    size.dims[0] = 2;
+    size.is_last = true;
+    size.buffer = kValidSizeBuffer;
+    size.tensor = -1;
+    size.integers = kNoBuffer;
+    model_.buffers[kValidSizeBuffer].bytes = 2 * sizeof(int64_t);
+  }
   model_.channels = image[1];
   for (int i = 0; i < file_.node_count; ++i) {
     node_ = &file_.nodes[i];
     if (!PlanNode()) return false;
   }
-  const Value* scores = Find(file_.output);
-  if (!scores || scores->constant.type || scores->buffer == kImageBuffer || scores->rank != 2 || scores->dims[0] != 1) {
+  if (file_.is_detector) return FindDetections() && PlaceBuffers();
+  const Value* scores = Find(file_.outputs[0]);
+  if (!scores || scores->type != kFloat || scores->is_bits || scores->buffer < kGivenBuffers || scores->constant.type || scores->rank != 2 || scores->dims[0] != 1) {
     Fail(REBNN_INVALID_ARGUMENT, "rebnn_model_load: no node of the file gives its scores.");
     return false;
   }
@@ -742,8 +760,6 @@ bool Planner::Plan(int64_t h, int64_t w) {
   model_.classes = scores->dims[1];
   return PlaceBuffers();
 }
-
-}  // namespace
 
 rebnn_status MakePlan(const OnnxFile& file, int64_t h, int64_t w, rebnn_model* model) {
   Planner planner(file, model);

@@ -1,8 +1,9 @@
-// What one instruction set offers for real numbers.
+// What one instruction set offers for real numbers, and for those of 8 bits that stand for some.
 #ifndef REBNN_SRC_REAL_H_
 #define REBNN_SRC_REAL_H_
 
 #include "average_pool.h"
+#include "integer_product.h"
 #include "product.h"
 #include "roi_align.h"
 #include "stem.h"
@@ -17,6 +18,7 @@ struct RealKernels {
   void (&mean)(const Square& square, int64_t channels, float* y);
   void (&upsample_add)(const UpsampledRow& row);
   void (&multiply)(const RealMatrix& matrix, const RealRows& rows);
+  void (&multiply_integers)(const IntegerMatrix& matrix, const IntegerRows& rows);
 };
 
 extern const RealKernels kPortableReal;

@@ -3,6 +3,7 @@
 #define REBNN_SRC_REAL_KERNELS_H_
 
 #include "average_pool_kernel.h"
+#include "integer_product_kernel.h"
 #include "product_kernel.h"
 #include "real.h"
 #include "roi_align_kernel.h"

@@ -9,10 +9,10 @@ namespace {
 // a * b + c, rounded once (but for one case in some hundred millions) on every processor.
 float MultiplyAdd(float a, float b, float c) { return static_cast<float>(static_cast<double>(a) * b + c); }
 
-// e to the power of x, x <= 0, to the last bit as ONNX Runtime computes it: Norbert Juffa's polynomial.
+// e to the power of x to the last bit as ONNX Runtime computes it: Norbert Juffa's polynomial.
 float Exp(float x) {
   if (x != x) return x;
-  x = std::max(x, -103.9720840454f);
+  x = std::min(std::max(x, -103.9720840454f), 88.7762626647950f);
   constexpr float kRounds = 12582912.0f;  // numbers near it have no fraction
   const float power = MultiplyAdd(x, 1.44269504f, kRounds) - kRounds;
   const float rest = MultiplyAdd(power, -0x1.7f7d1cp-20f, MultiplyAdd(power, -0x1.62e400p-1f, x));
@@ -26,6 +26,44 @@ float Exp(float x) {
   return static_cast<float>(sum * scale);
 }
 
+// To the nearest whole number, and to an even one from the middle, for |low| and |high| of at most 2^21.
+float RoundBetween(float x, float low, float high) {
+  constexpr float kRounds = 12582912.0f;  // numbers near it have no fraction
+  x = x > low ? x : low;
+  x = x < high ? x : high;
+  return (x + kRounds) - kRounds;
+}
+
+// So many rows of sums are still near when they become what they stand for.
+constexpr int64_t kSumRows = 48;
+
+int64_t WidthOf(int64_t columns) { return (columns + kIntegerBlock - 1) / kIntegerBlock * kIntegerBlock; }
+
+// Calls finish(row, sums) for each row.
+template <class Finish>
+void ForEachRow(const RealKernels& kernels, const IntegerMatrix& matrix, const IntegerRows& rows, Finish finish) {
+  const int64_t width = WidthOf(matrix.columns);
+  for (int64_t row = 0; row < rows.count; row += kSumRows) {
+    const int64_t count = std::min(kSumRows, rows.count - row);
+    kernels.multiply_integers(matrix, {rows.x + row * rows.step, count, rows.step, rows.y});
+    for (int64_t i = 0; i < count; ++i) finish(row + i, rows.y + i * width);
+  }
+}
+
+// Copies a map with zeros around it; where its end is.
+template <class Number>
+Number* PadMap(const Windows& windows, const Number* x, Number* scratch) {
+  const int64_t channels = windows.channels, row_size = windows.Padded(1) * channels, width = windows.size[1] * channels;
+  const int64_t left = windows.pad[1] * channels;
+  Number* to = std::fill_n(scratch, windows.pad[0] * row_size, Number{});
+  for (int64_t row = 0; row < windows.size[0]; ++row, x += width) {
+    to = std::fill_n(to, left, Number{});
+    std::memcpy(to, x, width * sizeof(Number));
+    to = std::fill_n(to + width, row_size - left - width, Number{});
+  }
+  return std::fill_n(to, windows.pad[2] * row_size, Number{});
+}
+
 }  // namespace
 
 void SetPlaces(const Windows& windows, int64_t* places) {
@@ -36,6 +74,95 @@ void SetPlaces(const Windows& windows, int64_t* places) {
         *places++ = (c * h + i * windows.dilation[0]) * w + j * windows.dilation[1];
       }
     }
+  }
+}
+
+void SetMapPlaces(const Windows& windows, int64_t channels, int64_t* terms, int64_t* places) {
+  const int64_t w = windows.Padded(1);
+  for (int64_t first = 0; first < windows.channels; first += channels) {
+    for (int64_t i = 0; i < windows.kernel[0]; ++i) {
+      for (int64_t j = 0; j < windows.kernel[1]; ++j) {
+        for (int64_t c = first; c < std::min(first + channels, windows.channels); ++c) {
+          *terms++ = (c * windows.kernel[0] + i) * windows.kernel[1] + j;
+          *places++ = (i * windows.dilation[0] * w + j * windows.dilation[1]) * windows.channels + c;
+        }
+      }
+    }
+  }
+}
+
+int64_t IntegerScratch(int64_t columns) { return kSumRows * WidthOf(columns) * static_cast<int64_t>(sizeof(int32_t)); }
+
+void MultiplyIntegerRows(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
+                         const IntegerRows& rows, float* y) {
+  const float *factor = integers.factor, *bias = integers.bias;
+  const int64_t columns = matrix.columns;
+  ForEachRow(kernels, matrix, rows, [=](int64_t row, const int32_t* sums) {
+    float* to = y + row * columns;
+    if (bias) {
+      for (int64_t c = 0; c < columns; ++c) to[c] = static_cast<float>(sums[c]) * factor[c] + bias[c];
+    } else {
+      for (int64_t c = 0; c < columns; ++c) to[c] = static_cast<float>(sums[c]) * factor[c];
+    }
+  });
+}
+
+void ConvolveMap(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x, float* y,
+                 float* scratch) {
+  const int64_t row_size = windows.Padded(1) * windows.channels;
+  PadMap(windows, x, scratch);
+  for (int64_t row = 0; row < windows.out[0]; ++row, y += windows.out[1] * matrix.columns) {
+    const float* from = scratch + row * windows.stride[0] * row_size;
+    kernels.multiply(matrix, {from, windows.out[1], windows.stride[1] * windows.channels, y});
+  }
+}
+
+void ConvolveIntegers(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
+                      const Windows& windows, const int16_t* x, int16_t* y, int32_t* sums, int16_t* scratch) {
+  const int64_t row_size = windows.Padded(1) * windows.channels, columns = matrix.columns;
+  *PadMap(windows, x, scratch) = 0;
+  for (int64_t row = 0; row < windows.out[0]; ++row, y += windows.out[1] * columns) {
+    const int16_t* from = scratch + row * windows.stride[0] * row_size;
+    const IntegerRows rows = {from, windows.out[1], windows.stride[1] * windows.channels, sums};
+    ForEachRow(kernels, matrix, rows, [=](int64_t column, const int32_t* of) {
+      int16_t* to = y + column * columns;
+      for (int64_t c = 0; c < columns; ++c) {
+        const uint32_t sum = static_cast<uint32_t>(of[c]) + static_cast<uint32_t>(integers.added[c]);
+        const float value = static_cast<float>(static_cast<int32_t>(sum)) * integers.factor[c];
+        to[c] = static_cast<int16_t>(RoundBetween(value, integers.low, integers.high));
+      }
+    });
+  }
+}
+
+void QuantizeReals(int64_t count, float unit, float low, float high, const float* x, int16_t* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<int16_t>(RoundBetween(x[i] / unit, low, high));
+}
+
+void DequantizeReals(int64_t count, float unit, const int16_t* x, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i]) * unit;
+}
+
+void Relu(int64_t count, const float* x, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i] > 0 ? x[i] : x[i] == x[i] ? 0 : x[i];
+}
+
+void Exp(int64_t count, const float* x, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = Exp(x[i]);
+}
+
+void Sigmoid(int64_t count, const float* x, float* y) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = std::min(std::max(x[i], -18.0f), 18.0f), square = value * value;
+    float top = 4.37031012579801e-11f, bottom = 6.10247389755681e-13f;
+    for (float term : {1.15627324459942e-07f, 6.08574864600143e-05f, 8.51377133304701e-03f, 2.48287947061529e-01f}) {
+      top = MultiplyAdd(top, square, term);
+    }
+    for (float term : {5.76102136993427e-09f, 6.29106785017040e-06f, 1.70198817374094e-03f, 1.16817656904453e-01f,
+                       9.93151921023180e-01f}) {
+      bottom = MultiplyAdd(bottom, square, term);
+    }
+    y[i] = std::min(std::max(top * value / bottom + 0.5f, 0.0f), 1.0f);
   }
 }
 

@@ -1,4 +1,4 @@
-// The real-valued operators of ONNX that packed classifiers have. Maps lie with their channels last.
+// The real-valued operators of ONNX that packed models have. Maps lie with their channels last.
 #ifndef REBNN_SRC_REAL_OPERATORS_H_
 #define REBNN_SRC_REAL_OPERATORS_H_
 
@@ -18,6 +18,34 @@ struct Windows {
 // Where the matrix of ConvolveImage finds the factors of a pixel in the padded image, [channels, kernel].
 void SetPlaces(const Windows& windows, int64_t* places);
 
+// The same for a map, of which `channels` at once are taken from place to place; and the number of each term in
+// [channels, kernel].
+void SetMapPlaces(const Windows& windows, int64_t channels, int64_t* terms, int64_t* places);
+
+// What becomes of the sums of an int8 layer.
+struct Integers {
+  const float* factor;   // [columns], NULL for a product of reals
+  const int32_t* added;  // [columns] of a convolution, before the factor
+  const float* bias;     // [columns] or NULL, after it
+  float low, high;       // between which a convolution rounds to whole numbers
+};
+
+// Rows of whole numbers times a matrix: real numbers. Scratch of IntegerScratch() bytes.
+void MultiplyIntegerRows(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
+                         const IntegerRows& rows, float* y);
+int64_t IntegerScratch(int64_t columns);
+
+// A convolution of a map; scratch for the padded map.
+void ConvolveMap(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x, float* y,
+                 float* scratch);
+// The same of whole numbers, to such; `sums` as above, and scratch for the padded map and a number more.
+void ConvolveIntegers(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
+                      const Windows& windows, const int16_t* x, int16_t* y, int32_t* sums, int16_t* scratch);
+
+// Whole numbers x / unit between two, and back.
+void QuantizeReals(int64_t count, float unit, float low, float high, const float* x, int16_t* y);
+void DequantizeReals(int64_t count, float unit, const int16_t* x, float* y);
+
 // A convolution of an image; scratch for the padded image.
 void ConvolveImage(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x, float* y,
                    float* scratch);
@@ -25,6 +53,11 @@ void ConvolveImage(const RealKernels& kernels, const RealMatrix& matrix, const W
 void MaxPool(const Windows& windows, const float* x, float* y);
 
 void MeanOfPixels(int64_t pixels, int64_t channels, const float* x, float* y);
+
+// One by one. Sigmoid and Exp to the last bit as ONNX Runtime has them.
+void Relu(int64_t count, const float* x, float* y);
+void Sigmoid(int64_t count, const float* x, float* y);
+void Exp(int64_t count, const float* x, float* y);
 
 void Softmax(int64_t classes, const float* x, float* y);
 

@@ -6,6 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__wasm__)
+constexpr bool kCountsAllocations = false;  // zig's linker for it does not know --wrap
+#else
+constexpr bool kCountsAllocations = true;
+#endif
+
 // The linker sends the library's calls here, so that they can be counted.
 static std::atomic<int64_t> allocations{0};
 extern "C" {

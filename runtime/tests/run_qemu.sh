@@ -50,6 +50,8 @@ for cpu in $cores; do
     run fuzz_conv "$fuzz" 1
     run test_text "$every" "$((fuzz / 10))" 1
     run test_image "$((fuzz / 10))" 1
-    run test_model "$source/../rebnn_mm/zoo/cifar10-resnet20.onnx" "$((fuzz / 10))" 1
+    for model in cifar10-resnet20 blood-cells-nano; do
+      run test_model "$source/../rebnn_mm/zoo/$model.onnx" "$((fuzz / 10))" 1
+    done
   done
 done

@@ -1,4 +1,4 @@
-// A packed classifier runs without an allocation; damaged and hostile files are refused in one sentence, or run. Built
+// A packed model runs without an allocation; damaged and hostile files are refused in one sentence, or run. Built
 // with sanitizers as well.
 //
 //     test_model model.onnx count seed
@@ -7,9 +7,8 @@
 // refused. Then `count` files that were changed and sealed again, for which any answer will do.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -26,6 +25,7 @@ constexpr size_t kEntryBytes = 87;  // the whole entry that holds it
 struct Outcome {
   bool loaded;
   std::vector<float> scores;
+  int64_t most;  // detections, 0 of a classifier
 };
 
 Outcome Load(const std::string& data, int64_t side, bool must_run) {
@@ -34,14 +34,14 @@ Outcome Load(const std::string& data, int64_t side, bool must_run) {
   rebnn_model* model = nullptr;
   const int64_t before = allocations;
   const rebnn_status status = rebnn_model_load(copy.data(), copy.size(), side, side, &model);
-  Outcome outcome = {status == REBNN_OK, {}};
+  Outcome outcome = {status == REBNN_OK, {}, 0};
   if (status != REBNN_OK) {
     const std::string sentence = rebnn_last_error();
     CHECK(!must_run, "refused: %s", sentence.c_str());
     CHECK(!model && sentence.compare(0, 6, "rebnn_") == 0 && sentence.back() == '.', "sentence: %s", sentence.c_str());
     return outcome;
   }
-  CHECK(allocations > before, "loading allocates, but no call was counted");
+  CHECK(!kCountsAllocations || allocations > before, "loading allocates, but no call was counted");
   int64_t channels = 0, classes = 0;
   size_t bytes = 0;
   CHECK(rebnn_model_sizes(model, &channels, &classes, &bytes) == REBNN_OK, "%s", rebnn_last_error());
@@ -50,12 +50,24 @@ Outcome Load(const std::string& data, int64_t side, bool must_run) {
   if (bytes < kMost && static_cast<size_t>(channels * side * side) < kMost) {
     std::vector<float> image(static_cast<size_t>(channels * side * side));
     for (size_t i = 0; i < image.size(); ++i) image[i] = static_cast<float>(i % 251) / 125.0f - 1;
-    outcome.scores.resize(static_cast<size_t>(classes));
+    CHECK(rebnn_model_most_detections(model, &outcome.most) == REBNN_OK, "%s", rebnn_last_error());
+    const auto most = static_cast<size_t>(outcome.most);
+    std::vector<float> boxes(4 * most);
+    std::vector<int64_t> labels(most);
+    int64_t count = 0;
+    const int64_t valid_size[] = {side, side};
+    outcome.scores.resize(most ? most : static_cast<size_t>(classes));
     std::vector<char> scratch(bytes + 64);
     char* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
     const int64_t loaded = allocations;
-    CHECK(rebnn_model_run(model, image.data(), outcome.scores.data(), aligned, bytes) == REBNN_OK, "%s",
-          rebnn_last_error());
+    const rebnn_status ran =
+        most ? rebnn_model_detect(model, image.data(), valid_size, boxes.data(), outcome.scores.data(), labels.data(),
+                                  &count, aligned, bytes)
+             : rebnn_model_run(model, image.data(), outcome.scores.data(), aligned, bytes);
+    // Only numbers of the run itself can show that a detector's indices or counts are wrong.
+    CHECK(ran == REBNN_OK || (most && !must_run && *rebnn_last_error()), "%s", rebnn_last_error());
+    CHECK(count >= 0 && count <= outcome.most, "%lld detections", static_cast<long long>(count));
+    if (most) outcome.scores.resize(static_cast<size_t>(count));
     CHECK(allocations == loaded, "a run allocated %lld times", static_cast<long long>(allocations - loaded));
   }
   rebnn_model_free(model);
@@ -68,6 +80,7 @@ void CheckArguments(const std::string& file) {
   int64_t channels = 0, classes = 0;
   size_t bytes = 0;
   float number = 0;
+  int64_t whole = 0;
   const auto refused = [](rebnn_status status) { return status == REBNN_INVALID_ARGUMENT && *rebnn_last_error(); };
   CHECK(refused(rebnn_model_load(nullptr, 0, 32, 32, &model)), "no file");
   CHECK(refused(rebnn_model_load(file.data(), file.size(), 32, 32, nullptr)), "no model");
@@ -75,11 +88,31 @@ void CheckArguments(const std::string& file) {
   CHECK(refused(rebnn_model_load(file.data(), file.size(), 32, int64_t{1} << 31, &model)) && !model, "too wide");
   CHECK(refused(rebnn_model_sizes(nullptr, &channels, &classes, &bytes)), "sizes of no model");
   CHECK(rebnn_model_load(file.data(), file.size(), 32, 32, &model) == REBNN_OK, "%s", rebnn_last_error());
+  int64_t most = 0;
+  CHECK(refused(rebnn_model_most_detections(nullptr, &most)), "detections of no model");
+  CHECK(rebnn_model_most_detections(model, &most) == REBNN_OK, "%s", rebnn_last_error());
+  const auto detect = [&](const int64_t* size, void* scratch, size_t scratch_bytes) {
+    return rebnn_model_detect(model, &number, size, &number, &number, &whole, &whole, scratch, scratch_bytes);
+  };
+  CHECK(refused(detect(nullptr, &number, SIZE_MAX)), "no size");
+  CHECK(refused(detect(&whole, nullptr, SIZE_MAX)), "no scratch memory");
+  CHECK(refused(detect(&whole, &number, 0)), "too little scratch memory, or a classifier");
+  CHECK(most == 0 || refused(rebnn_model_run(model, &number, &number, &number, SIZE_MAX)), "a detector");
   CHECK(refused(rebnn_model_run(model, nullptr, &number, &number, SIZE_MAX)), "no image");
   CHECK(refused(rebnn_model_run(model, &number, &number, nullptr, SIZE_MAX)), "no scratch memory");
   CHECK(refused(rebnn_model_run(model, &number, &number, &number, 0)), "too little scratch memory");
   rebnn_model_free(model);
   rebnn_model_free(nullptr);
+}
+
+std::string Read(const char* path) {
+  std::string data;
+  std::FILE* file = std::fopen(path, "rb");
+  CHECK(file, "%s cannot be opened", path);
+  char part[4096];
+  for (size_t bytes; (bytes = std::fread(part, 1, sizeof part, file)) > 0;) data.append(part, bytes);
+  std::fclose(file);
+  return data;
 }
 
 // Gives a changed file the seal that its bytes ask for.
@@ -94,15 +127,19 @@ void Seal(std::string* data) {
 int main(int argc, char** argv) {
   RequireIsa();
   CHECK(argc == 4, "usage: test_model model.onnx count seed");
-  std::ifstream stream(argv[1], std::ios::binary);
-  const std::string file((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  const std::string file = Read(argv[1]);
   CHECK(file.size() > kEntryBytes, "%s cannot be read", argv[1]);
   const int count = std::atoi(argv[2]);
   std::mt19937_64 random(static_cast<uint64_t>(std::atoll(argv[3])));
   const auto below = [&](size_t end) { return static_cast<size_t>(random() % end); };
 
-  for (const Outcome& whole : {Load(file, 32, true), Load(file, 31, true)}) {
+  const bool detects = Load(file, 32, true).most > 0;
+  for (const Outcome& whole : {Load(file, 32, true), Load(file, detects ? 64 : 31, true)}) {
     double sum = 0;
+    for (size_t i = 1; i < whole.scores.size() && detects; ++i) {
+      CHECK(whole.scores[i] <= whole.scores[i - 1], "detection %zu is better than the one before", i);
+    }
+    if (detects) continue;
     for (float score : whole.scores) sum += score;
     CHECK(std::fabs(sum - 1) < 1e-5, "scores sum up to %g", sum);
   }
@@ -120,11 +157,12 @@ int main(int argc, char** argv) {
     changed[below(changed.size())] ^= static_cast<char>(1 << below(8));
     CHECK(!Load(changed, 32, false).loaded, "flipped bit %d was not seen", i);
   }
+  const size_t graph = detects ? 48000 : 6000;  // bytes
   size_t loaded = 0;
   for (int i = 0; i < count; ++i) {
     std::string changed = file;
     // Weights are most of the file, and any are fine; the graph begins it and the functions end it.
-    const size_t at = below(2) ? below(file.size() - kEntryBytes) : below(std::min<size_t>(6000, file.size() / 2));
+    const size_t at = below(2) ? below(file.size() - kEntryBytes) : below(std::min<size_t>(graph, file.size() / 2));
     for (size_t byte = at, last = at + 1 + below(3); byte < last; ++byte) {
       static constexpr int kBytes[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
       changed[byte] = static_cast<char>(below(2) ? random() : kBytes[below(5)]);

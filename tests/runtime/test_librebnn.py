@@ -6,10 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import PIL.Image
 import pytest
 
+from rebnn_mm.deploy import load
 from rebnn_mm.deploy.zoo import zoo_path
 from rebnn_mm.native_library import ABI, instruction_sets
 
@@ -24,6 +27,7 @@ SKIPPED = 77
 COMPILERS = (('C_COMPILER', 'gcc'), ('CXX_COMPILER', 'g++'))
 FUZZ_CASES = 1000
 CLASSIFIER = zoo_path('zoo:cifar10-resnet20')
+DETECTOR = zoo_path('zoo:blood-cells-nano')
 
 
 def tool(name: str) -> str:
@@ -179,15 +183,17 @@ def test_damaged_input_under_address_sanitizer(address, isa):
 
 
 @pytest.mark.parametrize('isa', ISAS)
-def test_damaged_and_hostile_models(plain, isa):
-    printed = run_program(plain / 'tests' / 'test_model', isa, CLASSIFIER, 200, 1)
+@pytest.mark.parametrize('model', [CLASSIFIER, DETECTOR], ids=['classifier', 'detector'])
+def test_damaged_and_hostile_models(plain, isa, model):
+    printed = run_program(plain / 'tests' / 'test_model', isa, model, 200, 1)
     refused, changed, ran = map(int, re.findall(r'\d+', printed.splitlines()[-1]))
     assert refused > 200 and changed == 200 and 0 < ran < changed
 
 
 @pytest.mark.slow
-def test_damaged_and_hostile_models_under_address_sanitizer(address):
-    run_program(address / 'tests' / 'test_model', ISAS[-1], CLASSIFIER, FUZZ_CASES, 2)
+@pytest.mark.parametrize('model', [CLASSIFIER, DETECTOR], ids=['classifier', 'detector'])
+def test_damaged_and_hostile_models_under_address_sanitizer(address, model):
+    run_program(address / 'tests' / 'test_model', ISAS[-1], model, FUZZ_CASES, 2)
 
 
 @pytest.mark.slow
@@ -303,25 +309,40 @@ def test_benchmark_compares_every_instruction_set(plain):
     assert all(float(ms) > 0 for _, ms in tables)
 
 
-def examples() -> list[tuple[str, str]]:
-    """Programs in C for users, and what they print: that of the page, and one that runs a whole classifier."""
+def found_in_the_photo() -> str:
+    """What the program that detects prints, by ONNX Runtime."""
+    photo = str(zoo_path('zoo:BloodImage_00021.jpg'))
+    lines = []
+    for one in load('zoo:blood-cells-nano')(photo).at_least(0.5):
+        lines.append(' '.join([f'{one.label} {one.score:.2f}', *(f'{side:.0f}' for side in one.box)]))
+    return '\n'.join(lines) + '\n'
+
+
+def examples() -> list[tuple[str, Callable[[], str], Path]]:
+    """Programs in C for users, what they print, and their model: that of the page, a classifier and a detector."""
     page = (ROOT / 'docs' / 'runtime.md').read_text()
     (source,) = re.findall(r'```c\n(.*?)```', page, flags=re.DOTALL)
     (printed,) = re.findall(r'```text\n(.*?)```', page, flags=re.DOTALL)
     scores = '0.22 0.00 0.54 0.02 0.17 0.01 0.02 0.00 0.03 0.00 \n'
-    return [(source, printed), ((ROOT / 'demo' / 'classify.c').read_text(), scores)]
+    classify, detect = ((ROOT / 'demo' / f'{name}.c').read_text() for name in ('classify', 'detect'))
+    return [
+        (source, lambda: printed, CLASSIFIER),
+        (classify, lambda: scores, CLASSIFIER),
+        (detect, found_in_the_photo, DETECTOR),
+    ]
 
 
-@pytest.mark.parametrize(('source', 'printed'), examples(), ids=['page', 'classify'])
-def test_an_example_prints_what_it_should(plain, tmp_path, source, printed):
+@pytest.mark.parametrize(('source', 'printed', 'model'), examples(), ids=['page', 'classify', 'detect'])
+def test_an_example_prints_what_it_should(plain, tmp_path, source, printed, model):
     (tmp_path / 'example.c').write_text(source)
+    PIL.Image.open(zoo_path('zoo:BloodImage_00021.jpg')).convert('RGB').save(tmp_path / 'photo.ppm')
     compiler = os.environ.get('CC') or tool('cc')
     flags = ['-std=c11', '-Wall', '-Wextra', '-Werror', f'-I{RUNTIME / "include"}']
     link = [f'-L{plain}', '-lrebnn', f'-Wl,-rpath,{plain}', '-o', 'example']
     compiled = subprocess.run([compiler, *flags, 'example.c', *link], cwd=tmp_path, capture_output=True, text=True)
     assert compiled.returncode == 0, compiled.stderr
-    command = ['./example', CLASSIFIER]
-    assert subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout == printed
+    command = ['./example', model, 'photo.ppm']
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout == printed()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Packed classifiers by librebnn alone: the bits of ONNX Runtime, and what is refused."""
+"""Packed classifiers and detectors by librebnn alone: the bits of ONNX Runtime, and what is refused."""
 
 import ctypes
 import platform
@@ -11,12 +11,19 @@ import onnx
 import pytest
 
 from rebnn_mm.benchmark.timing import open_timed
+from rebnn_mm.deploy import load
 from rebnn_mm.deploy.onnx_file import remove_seal, seal
 from rebnn_mm.deploy.zoo import zoo_path
 from rebnn_mm.export.options import Options
 from rebnn_mm.native_library import load_kernels
 
 CLASSIFIER = zoo_path('zoo:cifar10-resnet20')
+DETECTORS = {
+    'zoo:blood-cells-nano': 'BloodImage_00021.jpg',
+    'zoo:blood-cells-tiny': 'BloodImage_00021.jpg',
+    'zoo:board-defects': 'board.png',
+}
+NANO = zoo_path('zoo:blood-cells-nano')
 pytestmark = pytest.mark.skipif(load_kernels() is None, reason='librebnn is not built')
 
 
@@ -45,12 +52,39 @@ def run(data: bytes, image: np.ndarray) -> np.ndarray:
         channels, classes, size = ctypes.c_int64(), ctypes.c_int64(), ctypes.c_size_t()
         assert library.rebnn_model_sizes(model, *map(ctypes.byref, (channels, classes, size))) == 0
         assert channels.value == image.shape[1]
-        memory = np.full(size.value + 64, 0xFF, np.uint8)  # as reals these are NaN
-        aligned = memory[-memory.ctypes.data % 64 :]
-        scores = np.empty((1, classes.value), np.float32)
-        pointers = [ctypes.c_void_p(array.ctypes.data) for array in (image, scores, aligned)]
+        memory, scores = aligned(size.value), np.empty((1, classes.value), np.float32)
+        pointers = [ctypes.c_void_p(array.ctypes.data) for array in (image, scores, memory)]
         assert library.rebnn_model_run(model, *pointers, size) == 0, library.rebnn_last_error()
         return scores
+
+
+def aligned(size: int) -> np.ndarray:
+    memory = np.full(size + 64, 0xFF, np.uint8)  # as reals these are NaN
+    return memory[-memory.ctypes.data % 64 :]
+
+
+def detect(data: bytes, image: np.ndarray, valid_size: tuple[int, int]) -> list[np.ndarray]:
+    """Boxes, scores and labels of an image."""
+    h, w = image.shape[2:]
+    with loaded(data, h, w) as (library, model):
+        channels, classes, most, count = (ctypes.c_int64() for _ in range(4))
+        size = ctypes.c_size_t()
+        assert library.rebnn_model_sizes(model, *map(ctypes.byref, (channels, classes, size))) == 0
+        assert library.rebnn_model_most_detections(model, ctypes.byref(most)) == 0
+        memory = aligned(size.value)
+        found = [
+            np.empty((most.value, 4), np.float32),
+            np.empty(most.value, np.float32),
+            np.empty(most.value, np.int64),
+        ]
+        arrays = [image, np.array(valid_size, np.int64), *found]
+        pointers = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+        where = ctypes.c_void_p(memory.ctypes.data)
+        status = library.rebnn_model_detect(model, *pointers, ctypes.byref(count), where, size)
+        if status:
+            raise Refused(library.rebnn_last_error().decode())
+        assert found[2][: count.value].max(initial=0) < (classes.value or most.value)
+        return [array[: count.value] for array in found]
 
 
 def network(classes: int, options: Options) -> bytes:
@@ -95,9 +129,87 @@ def test_networks_for_large_images_have_the_bits_of_onnx_runtime(options, tmp_pa
     compare(data, tmp_path, (64, 64), (45, 61))
 
 
-def changed(change) -> bytes:
-    """The classifier with a change of its content, sealed again."""
-    model = onnx.load_from_string(remove_seal(CLASSIFIER.read_bytes()))
+def compare_detections(data: bytes, folder: Path, cases: list[tuple[np.ndarray, tuple[int, int]]]) -> list[int]:
+    """How many there are in each image."""
+    path = folder / 'model.onnx'
+    path.write_bytes(data)
+    session = open_timed(path, packed=True, threads=1)
+    counts = []
+    for image, valid_size in cases:
+        found = detect(data, image, valid_size)
+        feeds = {'image': image, 'valid_size': np.array(valid_size, np.int64)}
+        expected = session.run(['boxes', 'scores', 'labels'], feeds)
+        if load_kernels().rebnn_isa() == b'avx2':
+            for ours, theirs in zip(found, expected, strict=True):
+                assert ours.tobytes() == theirs.tobytes()
+        elif platform.machine() in ('x86_64', 'aarch64'):
+            # Another rounding may turn a sign, and that moves scores and what is found at all.
+            assert abs(len(found[1]) - len(expected[1])) <= 0.2 * len(expected[1]) + 2
+        counts.append(len(expected[1]))
+    return counts
+
+
+def noise(seed: int, height: int, width: int) -> np.ndarray:
+    """Coarse enough for a detector to see something."""
+    generator = np.random.default_rng(seed)
+    coarse = generator.normal(size=(1, 3, height // 8, width // 8)).repeat(8, 2).repeat(8, 3)
+    return (coarse + generator.normal(scale=0.3, size=(1, 3, height, width))).astype(np.float32)
+
+
+@pytest.mark.parametrize('name', DETECTORS)
+def test_the_zoo_detectors_have_the_bits_of_onnx_runtime(name, tmp_path):
+    data = zoo_path(name).read_bytes()
+    prepared = load(data).prepare(str(zoo_path(f'zoo:{DETECTORS[name]}')))
+    cases = [(noise(0, 64, 96), (64, 96)), (noise(1, 160, 128), (150, 101)), (noise(2, 256, 320), (1, 320))]
+    photo, nothing = (prepared.image, prepared.valid_size), (noise(3, 64, 64), (0, 0))
+    photos, *others, none = compare_detections(data, tmp_path, [photo, *cases, nothing])
+    assert photos > 5 and max(others) > 5 and none == 0
+
+
+@pytest.mark.parametrize('config', ['nano', 'tiny'])
+@pytest.mark.parametrize('options', [Options(), Options(half=True, fast=True)], ids=['exact', 'fast'])
+def test_detectors_of_reals_have_the_bits_of_onnx_runtime(config, options, tmp_path):
+    from mmengine.registry import DefaultScope
+
+    from rebnn_mm.export.exporter import export
+    from tests.export.detection.detectors import of_config
+
+    def narrow(model) -> None:
+        wide = config == 'tiny'
+        channels = (8, 16, 32, 32) if wide else (8, 16, 16, 32)
+        model.backbone.update(channels=channels, depths=(1, 1, 1, 1), stem_channels=(8 if wide else 4,))
+        model.neck.update(in_channels=list(channels[1:]), out_channels=16)
+        model.bbox_head.update(in_channels=16, feat_channels=16, stacked_convs=1)
+        model.test_cfg.update(score_thr=0.5)
+
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        model = of_config(f'one_bit/{config}_bccd', narrow)
+    data = export(model, options, size=(64, 64), watch=lambda images: ()).data
+    cases = [(noise(3, 64, 96), (60, 90)), (noise(4, 128, 64), (128, 64))]
+    assert max(compare_detections(data, tmp_path, cases)) > 5
+
+
+def test_an_image_whose_sides_do_not_suit_a_detector_is_refused():
+    with pytest.raises(Refused, match='sides of the image do not suit'), loaded(NANO.read_bytes(), 72, 96):
+        pass
+
+
+def test_models_are_run_as_what_they_are():
+    memory = aligned(1 << 22)
+    numbers = [ctypes.c_void_p(memory.ctypes.data)] * 7
+    for data, other, sentence in (
+        (CLASSIFIER.read_bytes(), 'rebnn_model_detect', b'is a classifier; run it with rebnn_model_run.'),
+        (NANO.read_bytes(), 'rebnn_model_run', b'is a detector; run it with rebnn_model_detect.'),
+    ):
+        with loaded(data, 32, 32) as (library, model):
+            given = numbers if other == 'rebnn_model_detect' else numbers[:3]
+            assert getattr(library, other)(model, *given, ctypes.c_size_t(1 << 22)) == 1
+            assert sentence in library.rebnn_last_error()
+
+
+def changed(change, path: Path = CLASSIFIER) -> bytes:
+    """A file with a change of its content, sealed again."""
+    model = onnx.load_from_string(remove_seal(path.read_bytes()))
     change(model.graph)
     return seal(model.SerializeToString())
 
@@ -131,7 +243,7 @@ def add_an_attribute(graph: onnx.GraphProto) -> None:
     ('change', 'sentence'),
     [
         (rename_operator, 'the node LogSoftmax .* is none that this reader knows'),
-        (make_a_cycle, 'the node Conv .* does not read the image'),
+        (make_a_cycle, 'the node Conv .* does not read the (image|map)'),
         (ask_for_a_huge_border, 'the node Conv .* out of range'),
         (state_another_size, 'other bytes than its size says'),
         (give_a_name_twice, 'gives a name that is there already'),
@@ -144,9 +256,73 @@ def test_what_the_exporter_does_not_write_is_refused(change, sentence):
         pass
 
 
-def test_a_detector_is_refused():
-    with (
-        pytest.raises(Refused, match='not a classifier; run it with ONNX Runtime'),
-        loaded(zoo_path('zoo:blood-cells-nano').read_bytes(), 64, 64),
+def node_of(graph: onnx.GraphProto, operator: str) -> onnx.NodeProto:
+    return next(node for node in graph.node if node.op_type == operator)
+
+
+def constant_of(graph: onnx.GraphProto, name: str) -> onnx.TensorProto:
+    (found,) = (node.attribute[0].t for node in graph.node if node.op_type == 'Constant' and node.output[0] == name)
+    return found
+
+
+def choose_all(graph: onnx.GraphProto) -> None:
+    name = next(node.input[1] for node in graph.node if node.op_type == 'Min')
+    constant_of(graph, name).raw_data = np.array([1 << 40]).tobytes()
+
+
+def suppress_by_class(graph: onnx.GraphProto) -> None:
+    node_of(graph, 'NonMaxSuppression').input.append(graph.initializer[0].name)
+
+
+def read_beyond(graph: onnx.GraphProto) -> None:
+    constant_of(graph, node_of(graph, 'Gather').input[1]).raw_data = np.array([1, 0, 1, 2]).tobytes()
+
+
+def scale_by_nothing(graph: onnx.GraphProto) -> None:
+    name = node_of(graph, 'QuantizeLinear').input[1]
+    (scale,) = (tensor for tensor in graph.initializer if tensor.name == name)
+    scale.CopyFrom(onnx.numpy_helper.from_array(np.float32(0), name))
+
+
+def reshape_to_nothing(graph: onnx.GraphProto) -> None:
+    constant_of(graph, node_of(graph, 'Reshape').input[1]).raw_data = np.array([-1, 0]).tobytes()
+
+
+def forget_a_size(graph: onnx.GraphProto) -> None:
+    del graph.input[1]
+
+
+@pytest.mark.parametrize(
+    ('change', 'sentence'),
+    [
+        (suppress_by_class, 'the node NonMaxSuppression .* has 5 inputs'),
+        (read_beyond, 'a node Gather has an index out of range'),
+        (scale_by_nothing, 'a scale that is not a positive number'),
+        (reshape_to_nothing, 'the node Reshape .* asks for a size that no packed model has'),
+        (forget_a_size, 'other inputs and outputs than image and valid_size'),
+    ],
+    ids=lambda value: getattr(value, '__name__', ''),
+)
+def test_what_the_exporter_does_not_write_for_detectors_is_refused(change, sentence):
+    with pytest.raises(Refused, match=sentence):
+        detect(changed(change, NANO), noise(0, 64, 64), (64, 64))
+
+
+def test_a_limit_beyond_all_scores_chooses_all_of_them():
+    expected, found = (
+        detect(data, noise(0, 32, 32), (32, 32)) for data in (NANO.read_bytes(), changed(choose_all, NANO))
+    )
+    assert all((ours == theirs).all() for ours, theirs in zip(found, expected, strict=True))
+
+
+def test_other_tasks_and_operators_are_refused():
+    model = onnx.load_from_string(remove_seal(CLASSIFIER.read_bytes()))
+    next(entry for entry in model.metadata_props if entry.key == 'rebnn.task').value = 'text-classification'
+    texts = seal(model.SerializeToString())
+    two_stages = zoo_path('zoo:blood-cells').read_bytes()
+    for data, sentence in (
+        (texts, 'neither a classifier nor a detector'),
+        (two_stages, 'none that this reader knows'),
     ):
-        pass
+        with pytest.raises(Refused, match=sentence), loaded(data, 64, 64):
+            pass

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import html
+import logging
+import os
 import posixpath
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from nbconvert import MarkdownExporter
 from pymdownx.slugs import slugify
 
 ROOT = Path(__file__).parents[2]
+LOG = logging.getLogger('mkdocs.hooks')
 
 OUTSIDE = {
     'README.md': 'index.md',
@@ -42,6 +47,18 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     return config
 
 
+def compile_runtime() -> list[Path]:
+    """Compile librebnn for the page that runs it in the browser; without a compiler only that page does not work."""
+    environment = {**os.environ, 'PYTHON': sys.executable}
+    command = ['bash', str(ROOT / 'tools' / 'build_wasm.sh'), str(ROOT / 'build' / 'wasm' / 'site')]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        LOG.info('browser.md will not run models: %s', done.stderr.strip())
+        return []
+    module = Path(done.stdout.strip())
+    return [module, module.with_name('rebnn.js')]
+
+
 @event_priority(50)  # before the plugin of redirects, which looks for its targets
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages outside of docs/, and the files that pages link to."""
@@ -56,6 +73,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File.generated(config, name, abs_src_path=str(ROOT / source)))
     for name in LAB:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+    for path in compile_runtime():
+        files.append(File.generated(config, path.name, abs_src_path=str(path)))
     pages = {source: ROOT / source for source in (*OUTSIDE, *LAB)}
     pages.update({f'docs/{path.relative_to(ROOT / "docs")}': path for path in (ROOT / 'docs').rglob('*.md')})
     for source, path in pages.items():

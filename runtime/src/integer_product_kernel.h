@@ -1,0 +1,176 @@
+// The loop of a product of whole numbers, for one instruction set: each file that includes this is compiled for its own.
+#ifndef REBNN_SRC_INTEGER_PRODUCT_KERNEL_H_
+#define REBNN_SRC_INTEGER_PRODUCT_KERNEL_H_
+
+#include <cstring>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#elif defined(__wasm_simd128__)
+#include <wasm_simd128.h>
+#endif
+
+#include "integer_product.h"
+#include "vectors.h"
+
+namespace rebnn {
+namespace {
+
+// Sums of a block of columns, its weights for a pair of terms, and a row's pair.
+#if defined(__AVX2__)
+struct IntegerSteps {
+  using Sums = __m256i;
+  using Weights = __m256i;
+  using Pair = __m256i;
+  static Sums Zero() { return _mm256_setzero_si256(); }
+  static Weights Load(const int16_t* weights) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights)); }
+  static Pair Spread(const int16_t* x) {
+    int32_t both;
+    std::memcpy(&both, x, sizeof both);
+    return _mm256_set1_epi32(both);
+  }
+  static Sums Add(Sums sums, Weights weights, Pair pair) {
+    return _mm256_add_epi32(sums, _mm256_madd_epi16(weights, pair));
+  }
+  static void Store(int32_t* y, Sums sums) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), sums); }
+};
+#elif defined(__SSE2__)
+struct IntegerSteps {
+  struct Sums {
+    __m128i low, high;
+  };
+  using Weights = Sums;
+  using Pair = __m128i;
+  static Sums Zero() { return {_mm_setzero_si128(), _mm_setzero_si128()}; }
+  static Weights Load(const int16_t* weights) {
+    const auto from = reinterpret_cast<const __m128i*>(weights);
+    return {_mm_loadu_si128(from), _mm_loadu_si128(from + 1)};
+  }
+  static Pair Spread(const int16_t* x) {
+    int32_t both;
+    std::memcpy(&both, x, sizeof both);
+    return _mm_set1_epi32(both);
+  }
+  static Sums Add(Sums sums, Weights weights, Pair pair) {
+    return {_mm_add_epi32(sums.low, _mm_madd_epi16(weights.low, pair)),
+            _mm_add_epi32(sums.high, _mm_madd_epi16(weights.high, pair))};
+  }
+  static void Store(int32_t* y, Sums sums) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(y), sums.low);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(y) + 1, sums.high);
+  }
+};
+#elif defined(__aarch64__)
+struct IntegerSteps {
+  struct Sums {
+    int32x4_t low, high;
+  };
+  using Weights = int16x8x2_t;
+  using Pair = int16x4_t;
+  static Sums Zero() { return {vdupq_n_s32(0), vdupq_n_s32(0)}; }
+  static Weights Load(const int16_t* weights) { return vld2q_s16(weights); }
+  static Pair Spread(const int16_t* x) {
+    int32_t both;
+    std::memcpy(&both, x, sizeof both);
+    return vreinterpret_s16_s32(vdup_n_s32(both));
+  }
+  static Sums Add(Sums sums, Weights weights, Pair pair) {
+    sums.low = vmlal_lane_s16(sums.low, vget_low_s16(weights.val[0]), pair, 0);
+    sums.high = vmlal_lane_s16(sums.high, vget_high_s16(weights.val[0]), pair, 0);
+    sums.low = vmlal_lane_s16(sums.low, vget_low_s16(weights.val[1]), pair, 1);
+    sums.high = vmlal_lane_s16(sums.high, vget_high_s16(weights.val[1]), pair, 1);
+    return sums;
+  }
+  static void Store(int32_t* y, Sums sums) {
+    vst1q_s32(y, sums.low);
+    vst1q_s32(y + 4, sums.high);
+  }
+};
+#elif defined(__wasm_simd128__)
+struct IntegerSteps {
+  struct Sums {
+    v128_t low, high;
+  };
+  using Weights = Sums;
+  using Pair = v128_t;
+  static Sums Zero() { return {wasm_i32x4_const_splat(0), wasm_i32x4_const_splat(0)}; }
+  static Weights Load(const int16_t* weights) { return {wasm_v128_load(weights), wasm_v128_load(weights + 8)}; }
+  static Pair Spread(const int16_t* x) { return wasm_v128_load32_splat(x); }
+  static Sums Add(Sums sums, Weights weights, Pair pair) {
+    return {wasm_i32x4_add(sums.low, wasm_i32x4_dot_i16x8(weights.low, pair)),
+            wasm_i32x4_add(sums.high, wasm_i32x4_dot_i16x8(weights.high, pair))};
+  }
+  static void Store(int32_t* y, Sums sums) {
+    wasm_v128_store(y, sums.low);
+    wasm_v128_store(y + 4, sums.high);
+  }
+};
+#else
+struct IntegerSteps {
+  struct Sums {
+    int32_t of[kIntegerBlock];
+  };
+  using Weights = const int16_t*;
+  using Pair = const int16_t*;
+  static Sums Zero() { return {}; }
+  static Weights Load(const int16_t* weights) { return weights; }
+  static Pair Spread(const int16_t* x) { return x; }
+  static Sums Add(Sums sums, Weights weights, Pair pair) {
+    for (int i = 0; i < kIntegerBlock; ++i) sums.of[i] += weights[2 * i] * pair[0] + weights[2 * i + 1] * pair[1];
+    return sums;
+  }
+  static void Store(int32_t* y, const Sums& sums) { std::memcpy(y, sums.of, sizeof sums.of); }
+};
+#endif
+
+// kTile rows and kBlocks blocks of columns at once, their sums in registers.
+template <int kBlocks, int kTile>
+void MultiplyIntegerTile(const IntegerMatrix& matrix, const IntegerRows& rows, int64_t row, int64_t column) {
+  using Steps = IntegerSteps;
+  const int64_t width = (matrix.columns + kIntegerBlock - 1) / kIntegerBlock * kIntegerBlock;
+  // Rows beyond the last one are the last one again, and are not stored.
+  const int16_t* from[kTile];
+  REBNN_UNROLL
+  for (int i = 0; i < kTile; ++i) from[i] = rows.x + Smaller(row + i, rows.count - 1) * rows.step;
+  const int16_t* weights = matrix.weights + column * matrix.pairs * 2;
+  typename Steps::Sums sums[kTile][kBlocks];
+  REBNN_UNROLL
+  for (int i = 0; i < kTile; ++i) {
+    REBNN_UNROLL
+    for (int b = 0; b < kBlocks; ++b) sums[i][b] = Steps::Zero();
+  }
+  for (int64_t k = 0; k < matrix.pairs; ++k) {
+    typename Steps::Weights weight[kBlocks];
+    REBNN_UNROLL
+    for (int b = 0; b < kBlocks; ++b) weight[b] = Steps::Load(weights + (b * matrix.pairs + k) * 2 * kIntegerBlock);
+    const int64_t place = matrix.places[k];
+    REBNN_UNROLL
+    for (int i = 0; i < kTile; ++i) {
+      const typename Steps::Pair pair = Steps::Spread(from[i] + place);
+      REBNN_UNROLL
+      for (int b = 0; b < kBlocks; ++b) sums[i][b] = Steps::Add(sums[i][b], weight[b], pair);
+    }
+  }
+  for (int i = 0; i < kTile && row + i < rows.count; ++i) {
+    for (int b = 0; b < kBlocks; ++b) Steps::Store(rows.y + (row + i) * width + column + b * kIntegerBlock, sums[i][b]);
+  }
+}
+
+template <int kTile>
+void MultiplyIntegers(const IntegerMatrix& matrix, const IntegerRows& rows) {
+  int64_t column = 0;
+  for (; column + kIntegerBlock < matrix.columns; column += 2 * kIntegerBlock) {
+    for (int64_t row = 0; row < rows.count; row += kTile) MultiplyIntegerTile<2, kTile>(matrix, rows, row, column);
+  }
+  if (column >= matrix.columns) return;
+  for (int64_t row = 0; row < rows.count; row += kTile) MultiplyIntegerTile<1, kTile>(matrix, rows, row, column);
+}
+
+}  // namespace
+}  // namespace rebnn
+
+#endif  // REBNN_SRC_INTEGER_PRODUCT_KERNEL_H_

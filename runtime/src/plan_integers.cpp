@@ -1,0 +1,246 @@
+// The plan of int8 layers: QuantizeLinear and DequantizeLinear before and after Conv and MatMul. Quantised maps and weights
+// are counted from their zero points. Sums are exact, and are scaled and rounded in the order of ONNX Runtime.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "planner.h"
+
+namespace rebnn {
+namespace {
+
+constexpr float kMostLevel = 255;
+// Of terms, so that their sum is an int32 whatever the numbers are.
+constexpr int64_t kMostDepth = 32768;
+
+// Bytes of so many whole numbers, in whole lines of the cache: a product reads the second number of a pair even where it
+// has none.
+int64_t RoomOf(int64_t count) {
+  return CeilDiv((count + 1) * static_cast<int64_t>(sizeof(int16_t)), kAlignment) * int64_t{kAlignment};
+}
+
+float NumberAt(const Constant& constant, int64_t i) {
+  float number;
+  std::memcpy(&number, constant.raw.data + i * sizeof number, sizeof number);
+  return number;
+}
+
+// Of what a constant has one for all, or one each.
+int64_t PlaceOf(const Constant& constant, int64_t i) { return constant.rank == 0 ? 0 : i; }
+
+bool SuitsColumns(const Constant& constant, int64_t type, int64_t columns) {
+  return constant.type == type && (constant.rank == 0 || (constant.rank == 1 && constant.dims[0] == columns));
+}
+
+}  // namespace
+
+bool Planner::FindUnit(int index, float* unit, float* zero) {
+  Constant scale, point;
+  if (!Weights(index, kFloat, 0, &scale) || !Weights(index + 1, kUint8, 0, &point)) return false;
+  *unit = NumberAt(scale, 0);
+  *zero = point.raw.data[0];
+  return (*unit > 0 && std::isfinite(*unit)) || Refuse("has a scale that is not a positive number");
+}
+
+const float* Planner::Factors(const Value& weights, int64_t columns, float x_unit, float y_unit) {
+  const int64_t room = CeilDiv(columns, kProductBlock) * kProductBlock;
+  auto factors = static_cast<float*>(Keep(room, sizeof(float)));
+  if (!factors) return nullptr;
+  std::fill(factors, factors + room, 0.0f);
+  for (int64_t i = 0; i < columns; ++i) factors[i] = x_unit * NumberAt(weights.units, PlaceOf(weights.units, i)) / y_unit;
+  return factors;
+}
+
+bool Planner::MakeIntegerMatrix(const Value& weights, int64_t columns, int64_t channels, const Windows* windows,
+                                Steps steps) {
+  const int64_t rows = windows ? windows->kernel[0] : 1, taps = windows ? rows * windows->kernel[1] : 1;
+  if (channels > kMostDepth / taps) return Refuse("sums more products than any int8 layer of a packed model");
+  if (!SuitsColumns(weights.units, kFloat, columns) || !SuitsColumns(weights.zeros, kInt8, columns)) {
+    return Refuse("has weights with other scales than one of each output channel");
+  }
+  const int64_t half = CeilDiv(channels, 2), pairs = taps * half, blocks = CeilDiv(columns, kIntegerBlock);
+  auto numbers = static_cast<int16_t*>(Keep(Product({blocks, pairs}), kIntegerBlock * 2 * sizeof(int16_t)));
+  auto places = numbers ? static_cast<int64_t*>(Keep(pairs, sizeof(int64_t))) : nullptr;
+  if (!places) return false;
+  step_->integer_matrix = {pairs, columns, numbers, places};
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    int64_t place = 0;
+    if (windows) {
+      const int64_t row = tap / windows->kernel[1] * windows->dilation[0];
+      place = (row * windows->Padded(1) + tap % windows->kernel[1] * windows->dilation[1]) * channels;
+    }
+    for (int64_t pair = 0; pair < half; ++pair) *places++ = place + 2 * pair;
+  }
+  const auto at = [](const Constant& constant, int64_t i) { return static_cast<int8_t>(constant.raw.data[i]); };
+  for (int64_t first = 0; first < columns; first += kIntegerBlock) {
+    for (int64_t term = 0; term < pairs; ++term) {
+      for (int64_t i = 0; i < kIntegerBlock * 2; ++i, ++numbers) {
+        const int64_t c = first + i / 2, channel = term % half * 2 + i % 2;
+        *numbers = 0;
+        if (c >= columns || channel >= channels) continue;
+        const int64_t from = c * steps.column + channel * steps.channel + term / half * steps.tap;
+        *numbers = static_cast<int16_t>(at(weights.constant, from) - at(weights.zeros, PlaceOf(weights.zeros, c)));
+      }
+    }
+  }
+  return true;
+}
+
+bool Planner::IntegerConv(const Value& x) {
+  static const char* const kNames[] = {"group", "auto_pad", "kernel_shape", "strides", "dilations", "pads", nullptr};
+  int64_t group;
+  Begin(Work::kIntegerConv);
+  const Value* weights = Find(node_->inputs[1]);
+  if (!node_->attributes.AreAmong(kNames) || !node_->attributes.Int("group", 1, &group)) return false;
+  if (!weights || weights->constant.type != kInt8 || weights->constant.rank != 4 || weights->axis != 0 || group != 1 ||
+      x.type != kFloat || x.is_last || x.rank != 4 || weights->constant.dims[1] != x.dims[1]) {
+    return Refuse("does not multiply a quantised map by quantised weights that suit it");
+  }
+  const int64_t* dims = weights->constant.dims;
+  const int64_t columns = dims[0], taps = dims[2] * dims[3];
+  Windows& windows = step_->windows;
+  if (!ReadWindows(x, dims + 2, &windows) ||
+      !MakeIntegerMatrix(*weights, columns, dims[1], &windows, {dims[1] * taps, taps, 1})) {
+    return false;
+  }
+  if (!(step_->integers.factor = Factors(*weights, columns, x.unit, 1))) return false;
+  auto added = static_cast<int32_t*>(Keep(columns, sizeof(int32_t)));
+  if (!added) return false;
+  std::fill(added, added + columns, 0);
+  step_->integers.added = added;
+  if (node_->input_count > 2) {
+    const Value* bias = Find(node_->inputs[2]);
+    if (!bias || bias->constant.type != kInt32 || bias->constant.rank != 1 || bias->constant.dims[0] != columns) {
+      return Refuse("has a bias that is not quantised");
+    }
+    std::memcpy(added, bias->constant.raw.data, bias->constant.raw.size);
+  }
+  const int64_t map = Product({windows.channels, windows.Padded(0), windows.Padded(1), sizeof(int16_t)});
+  if (map < 0 || map > PTRDIFF_MAX / 4) return Refuse("needs more memory than there can be");
+  step_->sums = RoomOf(map / static_cast<int64_t>(sizeof(int16_t)));
+  step_->scratch = step_->sums + IntegerScratch(columns);
+  step_->x = x.integers;
+  Use(x.integers);
+  if (!AddValue(0, false, {1, columns, windows.out[0], windows.out[1]}, &step_->y, false)) return false;
+  Value& sums = values_[value_count_ - 1];
+  sums.is_sums = true;
+  sums.type = kInt32;
+  return true;
+}
+
+bool Planner::IntegerProduct(const Value& x) {
+  static const char* const kNames[] = {nullptr};
+  const Value* weights = Find(node_->inputs[1]);
+  if (!node_->attributes.AreAmong(kNames)) return false;
+  if (!weights || weights->constant.type != kInt8 || weights->constant.rank != 2 || weights->axis != 1 ||
+      x.type != kFloat || !x.is_last || x.rank != 4 || weights->constant.dims[0] != x.dims[3]) {
+    return Refuse("does not multiply a quantised map by quantised weights that suit it");
+  }
+  const int64_t depth = weights->constant.dims[0], columns = weights->constant.dims[1];
+  if (!MakeIntegerMatrix(*weights, columns, depth, nullptr, {1, columns, 0})) return false;
+  step_->scratch = IntegerScratch(columns);
+  step_->depth = depth;
+  if (!(step_->integers.factor = Factors(*weights, columns, x.unit, 1))) return false;
+  step_->x = x.integers;
+  Use(x.integers);
+  step_->rows = x.dims[0] * x.dims[1] * x.dims[2];
+  return AddValue(0, false, {x.dims[0], x.dims[1], x.dims[2], columns}, &step_->y);
+}
+
+bool Planner::Quantize() {
+  static const char* const kNames[] = {nullptr};
+  float unit, zero;
+  const Value* x = Find(node_->inputs[0]);
+  if (!node_->attributes.AreAmong(kNames) || !FindUnit(1, &unit, &zero)) return false;
+  Integers integers = {};
+  integers.low = -zero;
+  integers.high = kMostLevel - zero;
+  if (x && x->is_sums) {
+    // The convolution rounds its sums itself.
+    if (CountUses(node_->inputs[0]) != 1) return Refuse("quantises sums that others read, too");
+    Step& step = model_.steps[x->step];
+    auto factors = const_cast<float*>(step.integers.factor);
+    for (int64_t i = 0; i < step.integer_matrix.columns; ++i) factors[i] /= unit;
+    step.integers.low = x->is_cut ? 0 : integers.low;
+    step.integers.high = integers.high;
+  } else {
+    if (!x || x->constant.type || x->buffer < kGivenBuffers || x->type != kFloat || x->is_bits || x->rank != 4 ||
+        (x->tensor >= 0 && model_.tensors[x->tensor].varies)) {
+      return Refuse("does not read the map of an earlier node");
+    }
+    Begin(Work::kQuantize);
+    step_->x = x->buffer;
+    step_->integers = integers;
+    step_->unit = unit;
+    step_->rows = x->dims[0] * x->dims[1] * x->dims[2] * x->dims[3];
+    Use(x->buffer);
+  }
+  Value* y = NewValue(0);
+  if (!y) return false;
+  const Span name = y->name;
+  *y = *x;
+  y->name = name;
+  y->is_sums = false;
+  y->tensor = -1;
+  y->type = kUint8;
+  y->unit = unit;
+  y->axis = static_cast<int64_t>(zero);
+  y->integers = x->buffer;
+  y->buffer = kNoBuffer;
+  if (!x->is_sums) {
+    const int64_t bytes = RoomOf(step_->rows);
+    y->integers = step_->y = model_.buffer_count++;
+    model_.buffers[y->integers] = {bytes, model_.step_count - 1, model_.step_count - 1, 0};
+  }
+  return true;
+}
+
+bool Planner::Dequantize() {
+  static const char* const kNames[] = {"axis", nullptr};
+  int64_t axis;
+  if (!node_->attributes.AreAmong(kNames) || !node_->attributes.Int("axis", 1, &axis)) return false;
+  const Value* x = Find(node_->inputs[0]);
+  const Constant *numbers = FindConstant(node_->inputs[0]), *units = FindConstant(node_->inputs[1]),
+                 *zeros = FindConstant(node_->inputs[2]);
+  if (!units || !zeros || units->type != kFloat) return Refuse("has no constant scale and zero point");
+  if (numbers) {
+    if (numbers->type != kInt8 && numbers->type != kInt32) return Refuse("does not read integers");
+    Value* y = NewValue(0);
+    if (!y) return false;
+    y->constant = *numbers;
+    y->units = *units;
+    y->zeros = *zeros;
+    y->axis = axis;
+    return true;
+  }
+  float unit, zero;
+  if (!FindUnit(1, &unit, &zero)) return false;
+  if (!x || x->type != kUint8 || x->integers == kNoBuffer || unit != x->unit || static_cast<int64_t>(zero) != x->axis) {
+    return Refuse("does not undo a QuantizeLinear");
+  }
+  // Products read the whole numbers; whoever else reads the result needs what they stand for.
+  bool is_read = false;
+  for (int i = 0; i < file_.node_count; ++i) {
+    const Node& node = file_.nodes[i];
+    if (node.op.Is("Conv") || node.op.Is("MatMul")) continue;
+    for (int j = 0; j < node.input_count; ++j) is_read |= node.inputs[j] == node_->outputs[0];
+  }
+  if (is_read) Begin(Work::kDequantize);
+  Value* y = NewValue(0);
+  if (!y) return false;
+  const Span name = y->name;
+  *y = *x;
+  y->name = name;
+  y->type = kFloat;
+  if (!is_read) return true;
+  step_->x = x->integers;
+  step_->unit = unit;
+  step_->rows = x->dims[0] * x->dims[1] * x->dims[2] * x->dims[3];
+  Use(x->integers);
+  const int64_t bytes = step_->rows * static_cast<int64_t>(sizeof(float));
+  y->buffer = step_->y = model_.buffer_count++;
+  model_.buffers[y->buffer] = {bytes, model_.step_count - 1, model_.step_count - 1, 0};
+  return true;
+}
+
+}  // namespace rebnn
