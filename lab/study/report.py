@@ -58,6 +58,7 @@ TABLES = {
     'atss_kangaroo': ('atss_real_long', 100, False),
     'fcos_bccd': ('fcos_real', 100, False),
     'one_bit_bccd': ('yolox_nano_long', 100, False),
+    'one_bit_bccd_160': ('yolox_nano_long', 100, False),
     'one_bit_kangaroo': ('tiny_teacher', 100, False),
     'one_bit_voc6': ('tiny_twin', 100, False),
     'one_bit_voc6_224': ('tiny_teacher', 100, False),
