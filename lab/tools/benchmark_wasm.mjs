@@ -1,7 +1,7 @@
 // Times librebnn as WebAssembly in node: the binary layers of ResNet-18, and a classifier next to onnxruntime-web.
 //
-//   bash tools/build_wasm.sh dist/wasm && npm install --prefix /tmp/web onnxruntime-web
-//   node lab/tools/benchmark_wasm.mjs dist/wasm rebnn_mm/zoo/cifar10-resnet20.onnx 32 /tmp/web
+//   bash tools/build_wasm.sh dist/wasm && npm install --prefix build/web onnxruntime-web
+//   node lab/tools/benchmark_wasm.mjs dist/wasm rebnn_mm/zoo/cifar10-resnet20.onnx 32 build/web
 //
 // The classifier's images have the given side. Shortest times and medians, both sides in turns, one thread.
 import { readFileSync } from 'node:fs';

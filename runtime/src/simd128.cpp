@@ -4,7 +4,7 @@
 
 #include "attention.h"
 #include "isa.h"
-#include "kernels.h"
+#include "lookup.h"
 
 namespace rebnn {
 namespace {
@@ -101,10 +101,6 @@ struct Simd128 {
     v128_t low, high;
   };
 
-  // Counts of at most 8 a step are added up in bytes, those in 16 bits, and those in 32.
-  static constexpr int64_t kByteSteps = 31;
-  static constexpr int64_t kWideSteps = 256;  // of 31 * 8 each
-
   template <int P, int Q>
   static REBNN_INLINE void Accumulate(const TileInput& in, Ints (&counts)[P][Q]) {
     const v128_t zero = wasm_i32x4_const_splat(0);
@@ -144,44 +140,20 @@ struct Simd128 {
         }
       }
     };
-    int64_t used = 0, flushes = 0;
-    for (int64_t row = 0; row < in.rows; ++row) {
-      for (int64_t col = 0; col < in.cols; ++col) {
-        const int64_t offset = row * in.map_row + col * in.map_col;
-        const uint8_t* w = in.weights + row * in.weight_row + col * in.weight_col;
-        const uint8_t* x[P];
+    const auto step = [&](const uint8_t* const (&x)[P], const uint8_t* w, int64_t word) __attribute__((always_inline)) {
+      v128_t weights[Q];
+      REBNN_UNROLL
+      for (int q = 0; q < Q; ++q) weights[q] = wasm_v128_load(w + q * in.block_bytes + word * kBlockLanes);
+      REBNN_UNROLL
+      for (int p = 0; p < P; ++p) {
+        const v128_t pixel = wasm_v128_load8_splat(x[p] + word);
         REBNN_UNROLL
-        for (int p = 0; p < P; ++p) x[p] = in.pixel[p] + offset;
-        for (int64_t first = 0; first < in.words;) {
-          const int64_t last = Smaller(in.words, first + kByteSteps);
-          if (used + last - first > kByteSteps) {
-            flush();
-            used = 0;
-            if (++flushes == kWideSteps) {
-              flush_wide();
-              flushes = 0;
-            }
-          }
-          used += last - first;
-          for (int64_t word = first; word < last; ++word) {
-            v128_t weights[Q];
-            REBNN_UNROLL
-            for (int q = 0; q < Q; ++q) weights[q] = wasm_v128_load(w + q * in.block_bytes + word * kBlockLanes);
-            REBNN_UNROLL
-            for (int p = 0; p < P; ++p) {
-              const v128_t pixel = wasm_v128_load8_splat(x[p] + word);
-              REBNN_UNROLL
-              for (int q = 0; q < Q; ++q) {
-                bytes[p][q] = wasm_i8x16_add(bytes[p][q], wasm_i8x16_popcnt(wasm_v128_xor(pixel, weights[q])));
-              }
-            }
-          }
-          first = last;
+        for (int q = 0; q < Q; ++q) {
+          bytes[p][q] = wasm_i8x16_add(bytes[p][q], wasm_i8x16_popcnt(wasm_v128_xor(pixel, weights[q])));
         }
       }
-    }
-    flush();
-    flush_wide();
+    };
+    ForBytes<P>(in, step, flush, flush_wide);
   }
 };
 
