@@ -85,11 +85,10 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
                           {memory.IntegersOf(step.x), step.rows, step.depth, sums}, y);
       return REBNN_OK;
     case Work::kQuantize:
-      QuantizeReals(step.rows, step.unit, step.integers.low, step.integers.high, x,
-                    memory.IntegersOf(step.y));
+      kernels.elements.quantize(step.rows, step.unit, step.integers, x, memory.IntegersOf(step.y));
       return REBNN_OK;
     case Work::kDequantize:
-      DequantizeReals(step.rows, step.unit, memory.IntegersOf(step.x), y);
+      kernels.elements.dequantize(step.rows, step.unit, memory.IntegersOf(step.x), y);
       return REBNN_OK;
     case Work::kTensor: {
       const char* wrong = RunTensorNode(step.tensor, memory.tensors(), scratch);

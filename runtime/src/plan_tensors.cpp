@@ -84,6 +84,7 @@ bool Planner::PlanTensor(const TensorOperator& what) {
   }
   TensorNode node = {};
   node.what = &what;
+  node.elements = &model_.kernels->real.elements;
   node.input_count = node_->input_count;
   int64_t allowzero, keepdims, empty_axes, largest, center;
   if (!attributes.AreAmong(what.attributes) ||

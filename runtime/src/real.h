@@ -3,6 +3,7 @@
 #define REBNN_SRC_REAL_H_
 
 #include "average_pool.h"
+#include "elements.h"
 #include "integer_product.h"
 #include "product.h"
 #include "roi_align.h"
@@ -19,6 +20,7 @@ struct RealKernels {
   void (&upsample_add)(const UpsampledRow& row);
   void (&multiply)(const RealMatrix& matrix, const RealRows& rows);
   void (&multiply_integers)(const IntegerMatrix& matrix, const IntegerRows& rows);
+  const ElementKernels& elements;
 };
 
 extern const RealKernels kPortableReal;

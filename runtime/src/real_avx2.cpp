@@ -8,6 +8,7 @@ constexpr StemKernels kStem = StemEngine<FloatProducts<8, 2, 4>>::Kernels("float
 
 }  // namespace
 
-const RealKernels kAvx2Real = {kStem, Align<8, 8>, MeanOfSquare, UpsampleAdd, Multiply<8, 6>, MultiplyIntegers<4>};
+const RealKernels kAvx2Real = {kStem, Align<8, 8>, MeanOfSquare, UpsampleAdd, Multiply<8, 6>, MultiplyIntegers<4>,
+                               kAvx2Elements};
 
 }  // namespace rebnn

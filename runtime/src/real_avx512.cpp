@@ -8,6 +8,7 @@ constexpr StemKernels kStem = StemEngine<FloatProducts<16, 4, 4>>::Kernels("floa
 
 }  // namespace
 
-const RealKernels kAvx512Real = {kStem, Align<16, 8>, MeanOfSquare, UpsampleAdd, Multiply<16, 8>, MultiplyIntegers<4>};
+const RealKernels kAvx512Real = {kStem, Align<16, 8>, MeanOfSquare, UpsampleAdd, Multiply<16, 8>, MultiplyIntegers<4>,
+                                 kAvx2Elements};
 
 }  // namespace rebnn

@@ -3,36 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "elements_kernel.h"
+
 namespace rebnn {
 namespace {
-
-// a * b + c, rounded once (but for one case in some hundred millions) on every processor.
-float MultiplyAdd(float a, float b, float c) { return static_cast<float>(static_cast<double>(a) * b + c); }
-
-// e to the power of x to the last bit as ONNX Runtime computes it: Norbert Juffa's polynomial.
-float Exp(float x) {
-  if (x != x) return x;
-  x = std::min(std::max(x, -103.9720840454f), 88.7762626647950f);
-  constexpr float kRounds = 12582912.0f;  // numbers near it have no fraction
-  const float power = MultiplyAdd(x, 1.44269504f, kRounds) - kRounds;
-  const float rest = MultiplyAdd(power, -0x1.7f7d1cp-20f, MultiplyAdd(power, -0x1.62e400p-1f, x));
-  float sum = 0x1.694000p-10f;
-  for (float term : {0x1.125edcp-7f, 0x1.555b5ap-5f, 0x1.555450p-3f, 0x1.fffff6p-2f, 1.0f, 1.0f}) {
-    sum = MultiplyAdd(sum, rest, term);
-  }
-  const uint64_t bits = static_cast<uint64_t>(static_cast<int64_t>(power) + 1023) << 52;  // of 2 to that power
-  double scale;
-  std::memcpy(&scale, &bits, sizeof scale);
-  return static_cast<float>(sum * scale);
-}
-
-// To the nearest whole number, and to an even one from the middle, for |low| and |high| of at most 2^21.
-float RoundBetween(float x, float low, float high) {
-  constexpr float kRounds = 12582912.0f;  // numbers near it have no fraction
-  x = x > low ? x : low;
-  x = x < high ? x : high;
-  return (x + kRounds) - kRounds;
-}
 
 // So many rows of sums are still near when they become what they stand for.
 constexpr int64_t kSumRows = 48;
@@ -95,15 +69,8 @@ int64_t IntegerScratch(int64_t columns) { return kSumRows * WidthOf(columns) * s
 
 void MultiplyIntegerRows(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
                          const IntegerRows& rows, float* y) {
-  const float *factor = integers.factor, *bias = integers.bias;
-  const int64_t columns = matrix.columns;
-  ForEachRow(kernels, matrix, rows, [=](int64_t row, const int32_t* sums) {
-    float* to = y + row * columns;
-    if (bias) {
-      for (int64_t c = 0; c < columns; ++c) to[c] = static_cast<float>(sums[c]) * factor[c] + bias[c];
-    } else {
-      for (int64_t c = 0; c < columns; ++c) to[c] = static_cast<float>(sums[c]) * factor[c];
-    }
+  ForEachRow(kernels, matrix, rows, [&](int64_t row, const int32_t* sums) {
+    kernels.elements.scale(matrix.columns, integers, sums, y + row * matrix.columns);
   });
 }
 
@@ -124,45 +91,9 @@ void ConvolveIntegers(const RealKernels& kernels, const IntegerMatrix& matrix, c
   for (int64_t row = 0; row < windows.out[0]; ++row, y += windows.out[1] * columns) {
     const int16_t* from = scratch + row * windows.stride[0] * row_size;
     const IntegerRows rows = {from, windows.out[1], windows.stride[1] * windows.channels, sums};
-    ForEachRow(kernels, matrix, rows, [=](int64_t column, const int32_t* of) {
-      int16_t* to = y + column * columns;
-      for (int64_t c = 0; c < columns; ++c) {
-        const uint32_t sum = static_cast<uint32_t>(of[c]) + static_cast<uint32_t>(integers.added[c]);
-        const float value = static_cast<float>(static_cast<int32_t>(sum)) * integers.factor[c];
-        to[c] = static_cast<int16_t>(RoundBetween(value, integers.low, integers.high));
-      }
+    ForEachRow(kernels, matrix, rows, [&](int64_t column, const int32_t* of) {
+      kernels.elements.round(columns, integers, of, y + column * columns);
     });
-  }
-}
-
-void QuantizeReals(int64_t count, float unit, float low, float high, const float* x, int16_t* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<int16_t>(RoundBetween(x[i] / unit, low, high));
-}
-
-void DequantizeReals(int64_t count, float unit, const int16_t* x, float* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i]) * unit;
-}
-
-void Relu(int64_t count, const float* x, float* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = x[i] > 0 ? x[i] : x[i] == x[i] ? 0 : x[i];
-}
-
-void Exp(int64_t count, const float* x, float* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = Exp(x[i]);
-}
-
-void Sigmoid(int64_t count, const float* x, float* y) {
-  for (int64_t i = 0; i < count; ++i) {
-    const float value = std::min(std::max(x[i], -18.0f), 18.0f), square = value * value;
-    float top = 4.37031012579801e-11f, bottom = 6.10247389755681e-13f;
-    for (float term : {1.15627324459942e-07f, 6.08574864600143e-05f, 8.51377133304701e-03f, 2.48287947061529e-01f}) {
-      top = MultiplyAdd(top, square, term);
-    }
-    for (float term : {5.76102136993427e-09f, 6.29106785017040e-06f, 1.70198817374094e-03f, 1.16817656904453e-01f,
-                       9.93151921023180e-01f}) {
-      bottom = MultiplyAdd(bottom, square, term);
-    }
-    y[i] = std::min(std::max(top * value / bottom + 0.5f, 0.0f), 1.0f);
   }
 }
 
@@ -212,7 +143,7 @@ void Softmax(int64_t classes, const float* x, float* y) {
   const float largest = *std::max_element(x, x + classes);
   // ONNX Runtime's order, with AVX2.
   float sums[8] = {};
-  for (int64_t i = 0; i < classes; ++i) sums[i % 8] += y[i] = Exp(x[i] - largest);
+  for (int64_t i = 0; i < classes; ++i) sums[i % 8] += y[i] = ComputeExp(x[i] - largest);
   const float factor = 1 / (((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7])));
   for (int64_t i = 0; i < classes; ++i) y[i] *= factor;
 }

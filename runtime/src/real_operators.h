@@ -22,14 +22,6 @@ void SetPlaces(const Windows& windows, int64_t* places);
 // [channels, kernel].
 void SetMapPlaces(const Windows& windows, int64_t channels, int64_t* terms, int64_t* places);
 
-// What becomes of the sums of an int8 layer.
-struct Integers {
-  const float* factor;   // [columns], NULL for a product of reals
-  const int32_t* added;  // [columns] of a convolution, before the factor
-  const float* bias;     // [columns] or NULL, after it
-  float low, high;       // between which a convolution rounds to whole numbers
-};
-
 // Rows of whole numbers times a matrix: real numbers. Scratch of IntegerScratch() bytes.
 void MultiplyIntegerRows(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
                          const IntegerRows& rows, float* y);
@@ -42,10 +34,6 @@ void ConvolveMap(const RealKernels& kernels, const RealMatrix& matrix, const Win
 void ConvolveIntegers(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
                       const Windows& windows, const int16_t* x, int16_t* y, int32_t* sums, int16_t* scratch);
 
-// Whole numbers x / unit between two, and back.
-void QuantizeReals(int64_t count, float unit, float low, float high, const float* x, int16_t* y);
-void DequantizeReals(int64_t count, float unit, const int16_t* x, float* y);
-
 // A convolution of an image; scratch for the padded image.
 void ConvolveImage(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x, float* y,
                    float* scratch);
@@ -53,11 +41,6 @@ void ConvolveImage(const RealKernels& kernels, const RealMatrix& matrix, const W
 void MaxPool(const Windows& windows, const float* x, float* y);
 
 void MeanOfPixels(int64_t pixels, int64_t channels, const float* x, float* y);
-
-// One by one. Sigmoid and Exp to the last bit as ONNX Runtime has them.
-void Relu(int64_t count, const float* x, float* y);
-void Sigmoid(int64_t count, const float* x, float* y);
-void Exp(int64_t count, const float* x, float* y);
 
 void Softmax(int64_t classes, const float* x, float* y);
 

@@ -8,9 +8,11 @@ constexpr StemKernels kStem = StemEngine<FloatProducts<4, 2, 2>>::Kernels("float
 
 }  // namespace
 
-const RealKernels kPortableReal = {kStem, Align<4, 8>, MeanOfSquare, UpsampleAdd, Multiply<4, 2>, MultiplyIntegers<2>};
+const RealKernels kPortableReal = {kStem, Align<4, 8>, MeanOfSquare, UpsampleAdd, Multiply<4, 2>, MultiplyIntegers<2>,
+                                   kPortableElements};
 #if defined(__ARM_PCS_VFP)
-const RealKernels kNeonReal = {kNeonStem, AlignWithNeon, MeanOfSquare, UpsampleAdd, Multiply<4, 2>, MultiplyIntegers<2>};
+const RealKernels kNeonReal = {kNeonStem, AlignWithNeon, MeanOfSquare, UpsampleAdd, Multiply<4, 2>, MultiplyIntegers<2>,
+                                   kPortableElements};
 #endif
 
 }  // namespace rebnn

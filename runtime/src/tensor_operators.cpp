@@ -53,9 +53,9 @@ const char* AnySizes(const TensorNode&, const Tensor* const* x, Tensor* const* y
   return nullptr;
 }
 
-template <void (*kFunction)(int64_t, const float*, float*)>
-const char* Elementwise(const TensorNode&, const Tensor* const* x, Tensor* const* y, void*) {
-  kFunction(x[0]->Count(), x[0]->reals(), y[0]->reals());
+template <void (*ElementKernels::*kFunction)(int64_t, const float*, float*)>
+const char* Elementwise(const TensorNode& node, const Tensor* const* x, Tensor* const* y, void*) {
+  (node.elements->*kFunction)(x[0]->Count(), x[0]->reals(), y[0]->reals());
   return nullptr;
 }
 
@@ -510,9 +510,9 @@ constexpr TensorOperator kOperators[] = {
     {"Unsqueeze", 2, 2, 1, {}, UnsqueezeSizes, nullptr, false},
     {"Shape", 1, 1, 1, {"start", "end"}, ShapeSizes, Shape, false},
     {"Cast", 1, 1, 1, {"to"}, CastSizes, Cast, false},
-    {"Relu", 1, 1, 1, {}, SameSizes, Elementwise<Relu>, false},
-    {"Sigmoid", 1, 1, 1, {}, SameSizes, Elementwise<Sigmoid>, false},
-    {"Exp", 1, 1, 1, {}, SameSizes, Elementwise<Exp>, false},
+    {"Relu", 1, 1, 1, {}, SameSizes, Elementwise<&ElementKernels::relu>, false},
+    {"Sigmoid", 1, 1, 1, {}, SameSizes, Elementwise<&ElementKernels::sigmoid>, false},
+    {"Exp", 1, 1, 1, {}, SameSizes, Elementwise<&ElementKernels::exp>, false},
     {"Add", 2, 2, 1, {}, NumberSizes, Pairs<AddNumbers>, false},
     {"Sub", 2, 2, 1, {}, NumberSizes, Pairs<SubtractNumbers>, false},
     {"Mul", 2, 2, 1, {}, NumberSizes, Pairs<MultiplyNumbers>, false},

@@ -4,6 +4,7 @@
 #ifndef REBNN_SRC_TENSOR_OPERATORS_H_
 #define REBNN_SRC_TENSOR_OPERATORS_H_
 
+#include "elements.h"
 #include "onnx_file.h"
 
 namespace rebnn {
@@ -42,6 +43,7 @@ struct TensorOperator {
 
 struct TensorNode {
   const TensorOperator* what;
+  const ElementKernels* elements;
   int input_count;
   int inputs[Node::kMostInputs], outputs[Node::kMostOutputs];  // numbers of tensors
   int64_t axis, start, end, to;
