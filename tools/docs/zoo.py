@@ -5,7 +5,7 @@ python -m tools.docs.zoo
 
 from rebnn_mm.deploy.zoo import ROWS, card_entries, cards, megabytes, score_text
 
-SHOWN = [ROWS[key] for key in ('network', 'of', 'data', 'photo', 'time', 'limits')]
+SHOWN = [ROWS[key] for key in ('network', 'of', 'data', 'photo', 'limits')]
 """Rows of a card that stand on the page; ``rebnn zoo <name>`` prints all of them."""
 
 
