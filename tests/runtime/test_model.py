@@ -22,6 +22,7 @@ DETECTORS = {
     'zoo:blood-cells-nano': 'BloodImage_00021.jpg',
     'zoo:blood-cells-tiny': 'BloodImage_00021.jpg',
     'zoo:board-defects': 'board.png',
+    'zoo:people-and-animals': 'cat.jpg',
 }
 NANO = zoo_path('zoo:blood-cells-nano')
 pytestmark = pytest.mark.skipif(load_kernels() is None, reason='librebnn is not built')
