@@ -35,6 +35,7 @@ enum class Work {
   kMean,
   kSoftmax,
   kQuantize,
+  kQuantizeImage,
   kDequantize,
   kTensor
 };
@@ -58,7 +59,11 @@ struct Step {
   Integers integers;
   TensorNode tensor;
   Windows windows;
-  int64_t rows, columns;  // of the others
+  // Images, at most; the tensor that says how many there are in a run, -1 if always as many.
+  int64_t images;
+  int counted;
+  int64_t numbers;        // of an image in that tensor, 0 if it has something else
+  int64_t rows, columns;  // of an image, of the others
   int64_t depth;          // of the rows of an int8 layer
   float unit;             // of a quantised map
 };

@@ -78,6 +78,18 @@ int Planner::CountUses(Span name) const {
   return uses;
 }
 
+int64_t Value::Count(int first, int last) const {
+  int64_t count = 1;
+  for (int axis = first; axis < last; ++axis) count *= dims[axis];
+  return count;
+}
+
+void Planner::CountImages(const Value& value) {
+  step_->images = value.dims[0];
+  step_->counted = value.counted;
+  step_->numbers = value.tensor == value.counted ? value.Count(1, value.rank) : 0;
+}
+
 void Planner::Use(int buffer) {
   if (buffer < kGivenBuffers) return;
   model_.buffers[buffer].last = std::max(model_.buffers[buffer].last, model_.step_count - 1);
@@ -86,11 +98,12 @@ void Planner::Use(int buffer) {
 const Value* Planner::Map(int index, int rank) {
   const Value* value = index < node_->input_count ? Find(node_->inputs[index]) : nullptr;
   if (!value || value->constant.type || value->buffer < kGivenBuffers || value->rank != rank || !value->is_last ||
-      value->type != kFloat || (value->tensor >= 0 && model_.tensors[value->tensor].varies)) {
+      value->type != kFloat) {
     Refuse("does not read the result of an earlier node, with its channels last, as input %d", index);
     return nullptr;
   }
   Use(value->buffer);
+  CountImages(*value);
   return value;
 }
 
@@ -161,6 +174,8 @@ bool Planner::Begin(Work work) {
   step_ = &model_.steps[model_.step_count++];
   step_->work = work;
   step_->x = step_->residual = step_->y = step_->bits = kNoBuffer;
+  step_->images = 1;
+  step_->counted = -1;
   return true;
 }
 
@@ -175,7 +190,7 @@ Value* Planner::NewValue(int index) {
   value->step = model_.step_count - 1;
   value->type = kFloat;
   value->buffer = value->integers = kNoBuffer;
-  value->tensor = -1;
+  value->tensor = value->counted = -1;
   return value;
 }
 
@@ -192,6 +207,7 @@ bool Planner::AddValue(int index, bool is_bits, std::initializer_list<int64_t> d
   }
   value->is_bits = is_bits;
   value->is_last = is_last;
+  value->counted = step_->counted;
   value->buffer = *buffer = model_.buffer_count++;
   model_.buffers[value->buffer] = {bytes, model_.step_count - 1, model_.step_count - 1, 0};
   return true;
@@ -406,6 +422,7 @@ bool Planner::ReadWindows(const Value& x, const int64_t* kernel, Windows* window
     return false;
   }
   if (!auto_pad.Is("NOTSET")) return Refuse("has an auto_pad");
+  if (x.dims[0] != 1 || x.counted >= 0) return Refuse("slides over several maps");
   windows->channels = x.dims[1];
   for (int axis = 0; axis < 2; ++axis) {
     if (kernel && shape[axis] != kernel[axis]) return Refuse("has a kernel_shape that is not that of its weights");
@@ -541,13 +558,14 @@ bool Planner::MatMul() {
   const Value* given = Find(node_->inputs[0]);
   const bool is_integer = given && given->integers != kNoBuffer;
   Begin(is_integer ? Work::kIntegerProduct : Work::kProduct);
-  if (is_integer) return IntegerProduct(*given);
+  if (!node_->attributes.AreAmong(kNames)) return false;
+  if (is_integer) return IntegerProduct(*given, false);
   const Value* x = Map(0, 4);
-  if (!x || !node_->attributes.AreAmong(kNames) || !Weights(1, kFloat, 2, &weights)) return false;
+  if (!x || !Weights(1, kFloat, 2, &weights)) return false;
   if (x->is_bits || weights.dims[0] != x->dims[3]) return Refuse("has a matrix of another size than its input");
   if (!MakeMatrix(weights, weights.dims[0], weights.dims[1], weights.dims[1], 1)) return false;
   step_->x = x->buffer;
-  step_->rows = x->dims[0] * x->dims[1] * x->dims[2];
+  step_->rows = x->Count(1, 3);
   return AddValue(0, false, {x->dims[0], x->dims[1], x->dims[2], weights.dims[1]}, &step_->y);
 }
 
@@ -592,7 +610,7 @@ bool Planner::ReduceMean() {
   step_->x = x->buffer;
   step_->rows = x->dims[1] * x->dims[2];
   step_->columns = x->dims[3];
-  return AddValue(0, false, {1, step_->columns}, &step_->y);
+  return AddValue(0, false, {x->dims[0], step_->columns}, &step_->y);
 }
 
 bool Planner::Gemm() {
@@ -600,21 +618,24 @@ bool Planner::Gemm() {
   float alpha, beta;
   int64_t trans_a, trans_b;
   Constant weights;
-  Begin(Work::kProduct);
-  const Value* x = Map(0, 2);
-  if (!x || !node_->attributes.AreAmong(kNames) || !node_->attributes.Real("alpha", 1, &alpha) ||
+  const Value* given = Find(node_->inputs[0]);
+  const bool is_integer = given && given->integers != kNoBuffer;
+  Begin(is_integer ? Work::kIntegerProduct : Work::kProduct);
+  if (!node_->attributes.AreAmong(kNames) || !node_->attributes.Real("alpha", 1, &alpha) ||
       !node_->attributes.Real("beta", 1, &beta) || !node_->attributes.Int("transA", 0, &trans_a) ||
-      !node_->attributes.Int("transB", 0, &trans_b) || !Weights(1, kFloat, 2, &weights)) {
+      !node_->attributes.Int("transB", 0, &trans_b)) {
     return false;
   }
+  if (alpha != 1 || beta != 1 || trans_a || trans_b != 1) return Refuse("is not a linear layer");
+  if (is_integer) return IntegerProduct(*given, true);
+  const Value* x = Map(0, 2);
+  if (!x || !Weights(1, kFloat, 2, &weights)) return false;
   const int64_t columns = weights.dims[0], depth = weights.dims[1];
-  if (alpha != 1 || beta != 1 || trans_a || trans_b != 1 || depth != x->dims[1]) {
-    return Refuse("is not a linear layer that suits its input");
-  }
+  if (depth != x->dims[1]) return Refuse("is not a linear layer that suits its input");
   if (!MakeMatrix(weights, depth, columns, 1, depth)) return false;
   if (node_->input_count > 2 && !(step_->matrix.start = Vector(2, columns))) return false;
   step_->x = x->buffer;
-  step_->rows = x->dims[0];
+  step_->rows = 1;
   return AddValue(0, false, {x->dims[0], columns}, &step_->y);
 }
 
@@ -627,7 +648,7 @@ bool Planner::Softmax() {
   if (axis != 1 && axis != -1) return Refuse("is not over the classes");
   step_->x = x->buffer;
   step_->columns = x->dims[1];
-  return AddValue(0, false, {1, step_->columns}, &step_->y);
+  return AddValue(0, false, {x->dims[0], step_->columns}, &step_->y);
 }
 
 bool Planner::PlanNode() {
@@ -725,7 +746,7 @@ bool Planner::Plan(int64_t h, int64_t w) {
   Value& first = values_[value_count_++];
   first.name = file_.input;
   first.type = kFloat;
-  first.tensor = -1;
+  first.tensor = first.counted = -1;
   first.integers = kNoBuffer;
   first.rank = 4;
   std::copy(image, image + 4, first.dims);
@@ -741,7 +762,7 @@ bool Planner::Plan(int64_t h, int64_t w) {
     size.dims[0] = 2;
     size.is_last = true;
     size.buffer = kValidSizeBuffer;
-    size.tensor = -1;
+    size.tensor = size.counted = -1;
     size.integers = kNoBuffer;
     model_.buffers[kValidSizeBuffer].bytes = 2 * sizeof(int64_t);
   }
@@ -752,7 +773,8 @@ bool Planner::Plan(int64_t h, int64_t w) {
   }
   if (file_.is_detector) return FindDetections() && PlaceBuffers();
   const Value* scores = Find(file_.outputs[0]);
-  if (!scores || scores->type != kFloat || scores->is_bits || scores->buffer < kGivenBuffers || scores->constant.type || scores->rank != 2 || scores->dims[0] != 1) {
+  if (!scores || scores->type != kFloat || scores->is_bits || scores->buffer < kGivenBuffers || scores->constant.type || scores->rank != 2 ||
+      scores->dims[0] != 1 || scores->counted >= 0) {
     Fail(REBNN_INVALID_ARGUMENT, "rebnn_model_load: no node of the file gives its scores.");
     return false;
   }

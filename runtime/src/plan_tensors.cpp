@@ -23,6 +23,7 @@ int Planner::TensorOf(int index, bool any_layout) {
   if (value && value->tensor >= 0) return value->tensor;
   const Constant* constant = value && value->constant.type ? &value->constant : FindConstant(node_->inputs[index]);
   Tensor tensor = {};
+  tensor.counted = -1;
   if (constant) {
     if ((constant->type != kFloat && constant->type != kInt64) || constant->raw.size == 0) {
       Refuse("reads a constant that is empty or of another type than input %d can be", index);
@@ -53,6 +54,8 @@ int Planner::TensorOf(int index, bool any_layout) {
     tensor.rank = value->rank;
     std::copy(value->dims, value->dims + kMostDims, tensor.dims);
     tensor.buffer = value->buffer;
+    tensor.counted = value->counted;
+    tensor.varies = value->counted >= 0;
   }
   model_.tensors[model_.tensor_count] = tensor;
   if (value) value->tensor = model_.tensor_count;
@@ -73,6 +76,7 @@ bool Planner::AddTensor(int index, const Tensor& tensor, bool is_last) {
     std::copy(tensor.dims, tensor.dims + kMostDims, value->constant.dims);
   }
   value->tensor = model_.tensor_count;
+  if (tensor.varies) value->counted = value->tensor;
   model_.tensors[model_.tensor_count++] = tensor;
   return true;
 }
@@ -120,6 +124,7 @@ bool Planner::PlanTensor(const TensorOperator& what) {
   if (node_->op.Is("Shape")) is_known = !varies;
   Tensor results[Node::kMostOutputs] = {};
   Tensor* y[] = {&results[0], &results[1]};
+  for (Tensor& result : results) result.counted = -1;
   if (const char* wrong = what.sizes(node, x, y)) return Refuse("%s", wrong);
   for (int i = 0; i < what.outputs; ++i) {
     y[i]->room = TensorBytes(*y[i]);

@@ -34,6 +34,12 @@ float RoundBetween(float x, float low, float high) {
   return (x + kRounds) - kRounds;
 }
 
+// What a sum of products of whole numbers stands for.
+float Scale(int32_t sum, const Integers& integers, int64_t column) {
+  const uint32_t all = static_cast<uint32_t>(sum) + static_cast<uint32_t>(integers.added[column]);
+  return static_cast<float>(static_cast<int32_t>(all)) * integers.factor[column];
+}
+
 // So many rows of sums are still near when they become what they stand for.
 constexpr int64_t kSumRows = 48;
 
@@ -95,15 +101,12 @@ int64_t IntegerScratch(int64_t columns) { return kSumRows * WidthOf(columns) * s
 
 void MultiplyIntegerRows(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
                          const IntegerRows& rows, float* y) {
-  const float *factor = integers.factor, *bias = integers.bias;
+  const float* bias = integers.bias;
   const int64_t columns = matrix.columns;
   ForEachRow(kernels, matrix, rows, [=](int64_t row, const int32_t* sums) {
     float* to = y + row * columns;
-    if (bias) {
-      for (int64_t c = 0; c < columns; ++c) to[c] = static_cast<float>(sums[c]) * factor[c] + bias[c];
-    } else {
-      for (int64_t c = 0; c < columns; ++c) to[c] = static_cast<float>(sums[c]) * factor[c];
-    }
+    for (int64_t c = 0; c < columns; ++c) to[c] = Scale(sums[c], integers, c);
+    for (int64_t c = 0; bias && c < columns; ++c) to[c] += bias[c];
   });
 }
 
@@ -127,9 +130,7 @@ void ConvolveIntegers(const RealKernels& kernels, const IntegerMatrix& matrix, c
     ForEachRow(kernels, matrix, rows, [=](int64_t column, const int32_t* of) {
       int16_t* to = y + column * columns;
       for (int64_t c = 0; c < columns; ++c) {
-        const uint32_t sum = static_cast<uint32_t>(of[c]) + static_cast<uint32_t>(integers.added[c]);
-        const float value = static_cast<float>(static_cast<int32_t>(sum)) * integers.factor[c];
-        to[c] = static_cast<int16_t>(RoundBetween(value, integers.low, integers.high));
+        to[c] = static_cast<int16_t>(RoundBetween(Scale(of[c], integers, c), integers.low, integers.high));
       }
     });
   }
@@ -137,6 +138,12 @@ void ConvolveIntegers(const RealKernels& kernels, const IntegerMatrix& matrix, c
 
 void QuantizeReals(int64_t count, float unit, float low, float high, const float* x, int16_t* y) {
   for (int64_t i = 0; i < count; ++i) y[i] = static_cast<int16_t>(RoundBetween(x[i] / unit, low, high));
+}
+
+void QuantizeImage(int64_t channels, int64_t pixels, float unit, float low, float high, const float* x, int16_t* y) {
+  for (int64_t c = 0; c < channels; ++c, x += pixels) {
+    for (int64_t i = 0; i < pixels; ++i) y[i * channels + c] = static_cast<int16_t>(RoundBetween(x[i] / unit, low, high));
+  }
 }
 
 void DequantizeReals(int64_t count, float unit, const int16_t* x, float* y) {

@@ -25,7 +25,7 @@ void SetMapPlaces(const Windows& windows, int64_t channels, int64_t* terms, int6
 // What becomes of the sums of an int8 layer.
 struct Integers {
   const float* factor;   // [columns], NULL for a product of reals
-  const int32_t* added;  // [columns] of a convolution, before the factor
+  const int32_t* added;  // [columns], before the factor
   const float* bias;     // [columns] or NULL, after it
   float low, high;       // between which a convolution rounds to whole numbers
 };
@@ -42,8 +42,9 @@ void ConvolveMap(const RealKernels& kernels, const RealMatrix& matrix, const Win
 void ConvolveIntegers(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
                       const Windows& windows, const int16_t* x, int16_t* y, int32_t* sums, int16_t* scratch);
 
-// Whole numbers x / unit between two, and back.
+// Whole numbers x / unit between two, of an image those of a map, and back.
 void QuantizeReals(int64_t count, float unit, float low, float high, const float* x, int16_t* y);
+void QuantizeImage(int64_t channels, int64_t pixels, float unit, float low, float high, const float* x, int16_t* y);
 void DequantizeReals(int64_t count, float unit, const int16_t* x, float* y);
 
 // A convolution of an image; scratch for the padded image.

@@ -556,7 +556,11 @@ int64_t TensorScratch(const TensorNode& node, const Tensor* const* x) {
 const char* RunTensorNode(const TensorNode& node, Tensor* tensors, void* scratch) {
   const Tensor* x[kMostInputs];
   Tensor* y[kMostOutputs];
-  for (int i = 0; i < node.input_count; ++i) x[i] = &tensors[node.inputs[i]];
+  for (int i = 0; i < node.input_count; ++i) {
+    Tensor& input = tensors[node.inputs[i]];
+    if (input.counted >= 0) input.dims[0] = tensors[input.counted].dims[0];
+    x[i] = &input;
+  }
   for (int i = 0; i < node.what->outputs; ++i) y[i] = &tensors[node.outputs[i]];
   if (const char* wrong = node.what->sizes(node, x, y)) return wrong;
   if (!node.what->compute) {

@@ -16,6 +16,7 @@ struct Tensor {
   int64_t room;  // bytes at `data`
   bool varies;   // in a plan: whether a run may have fewer numbers
   int buffer;    // of the model, kNoBuffer for a constant
+  int counted;   // the tensor whose first size is this one's, too, -1 if none
 
   float* reals() const { return static_cast<float*>(data); }
   int64_t* ints() const { return static_cast<int64_t*>(data); }
