@@ -107,6 +107,15 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
     case Work::kDequantize:
       DequantizeReals(rows, step.unit, memory.IntegersOf(step.x), y);
       return REBNN_OK;
+    case Work::kRoiAlign: {
+      rebnn_roi_align_io io = step.roi_io;
+      io.regions = images;
+      io.x = x;
+      io.rois = memory.tensors()[step.rois].reals();
+      io.batch_indices = memory.tensors()[step.batch_indices].ints();
+      io.y = y;
+      return rebnn_roi_align_run(&io, scratch, static_cast<size_t>(step.scratch), nullptr);
+    }
     case Work::kTensor: {
       const char* wrong = RunTensorNode(step.tensor, memory.tensors(), scratch);
       if (!wrong) return REBNN_OK;

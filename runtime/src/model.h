@@ -37,6 +37,7 @@ enum class Work {
   kQuantize,
   kQuantizeImage,
   kDequantize,
+  kRoiAlign,
   kTensor
 };
 
@@ -54,6 +55,8 @@ struct Step {
   rebnn_stem_io stem_io;
   rebnn_average_pool_io pool_io;
   rebnn_upsample_add_io upsample_io;
+  rebnn_roi_align_io roi_io;
+  int rois, batch_indices;  // tensors
   RealMatrix matrix;
   IntegerMatrix integer_matrix;
   Integers integers;

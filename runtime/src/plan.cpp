@@ -532,21 +532,90 @@ bool Planner::MaxPool() {
   return AddValue(0, false, {1, windows.channels, windows.out[0], windows.out[1]}, &step_->y, false);
 }
 
+// Of a whole map.
+bool Planner::AverageMap() {
+  static const char* const kNames[] = {"auto_pad", "kernel_shape", "strides", "dilations", "pads",
+                                       "ceil_mode", "count_include_pad", nullptr};
+  const Attributes& attributes = node_->attributes;
+  Span auto_pad;
+  int64_t kernel[2], dilations[2], pads[4];
+  Begin(Work::kMean);
+  const Value* x = Find(node_->inputs[0]);
+  if (!attributes.AreAmong(kNames) || !attributes.Text("auto_pad", "NOTSET", &auto_pad) ||
+      !attributes.Ints("kernel_shape", 2, 0, kernel) || !attributes.Ints("dilations", 2, 1, dilations) ||
+      !attributes.Ints("pads", 4, 0, pads)) {
+    return false;
+  }
+  if (!x || x->constant.type || x->buffer < kGivenBuffers || x->is_last || x->is_sums || x->rank != 4 ||
+      x->type != kFloat || !auto_pad.Is("NOTSET") || !std::equal(kernel, kernel + 2, x->dims + 2) ||
+      dilations[0] != 1 || dilations[1] != 1 || std::count(pads, pads + 4, 0) != 4) {
+    return Refuse("is not the mean of a whole map");
+  }
+  Use(x->buffer);
+  CountImages(*x);
+  step_->x = x->buffer;
+  step_->rows = x->Count(2, 4);
+  step_->columns = x->dims[1];
+  // One pixel lies the same wherever its channels are.
+  return AddValue(0, false, {x->dims[0], step_->columns, 1, 1}, &step_->y);
+}
+
+bool Planner::RoiAlign() {
+  static const char* const kNames[] = {"output_height", "output_width", "spatial_scale", "sampling_ratio",
+                                       "coordinate_transformation_mode", nullptr};
+  const Attributes& attributes = node_->attributes;
+  Begin(Work::kRoiAlign);
+  rebnn_roi_align_io& io = step_->roi_io;
+  Span mode;
+  const Value* x = Map(0, 4);
+  if (!x || !attributes.AreAmong(kNames) || !attributes.Int("output_height", 0, &io.bins[0]) ||
+      !attributes.Int("output_width", 0, &io.bins[1]) || !attributes.Real("spatial_scale", 1, &io.spatial_scale) ||
+      !attributes.Int("sampling_ratio", 0, &io.sampling_ratio) ||
+      !attributes.Text("coordinate_transformation_mode", "half_pixel", &mode)) {
+    return false;
+  }
+  if (x->is_bits || x->counted >= 0) return Refuse("does not read the map of an image");
+  io.half_pixel = mode.Is("half_pixel");
+  if (!io.half_pixel && !mode.Is("output_half_pixel")) return Refuse("has an unknown coordinate_transformation_mode");
+  if ((step_->rois = TensorOf(1, false)) < 0 || (step_->batch_indices = TensorOf(2, false)) < 0) return false;
+  const Tensor &rois = model_.tensors[step_->rois], &indices = model_.tensors[step_->batch_indices];
+  if (rois.type != kFloat || rois.rank != 2 || rois.dims[1] != 4 || indices.type != kInt64 || indices.rank != 1 ||
+      indices.dims[0] != rois.dims[0]) {
+    return Refuse("does not read boxes and the image of each");
+  }
+  Use(rois.buffer);
+  Use(indices.buffer);
+  io.n = x->dims[0];
+  io.h = x->dims[1];
+  io.w = x->dims[2];
+  io.channels = x->dims[3];
+  io.regions = step_->images = rois.dims[0];
+  step_->counted = rois.varies ? step_->rois : -1;
+  step_->numbers = rois.dims[1];
+  size_t scratch;
+  if (!Check(rebnn_roi_align_scratch_size(&io, 1, &scratch))) return false;
+  step_->scratch = static_cast<int64_t>(scratch);
+  step_->x = x->buffer;
+  return AddValue(0, false, {io.regions, io.bins[0], io.bins[1], io.channels}, &step_->y);
+}
+
+// Only the order of the sizes changes: maps lie with their channels last in any case.
 bool Planner::Transpose() {
   static const char* const kNames[] = {"perm", nullptr};
+  constexpr int64_t kToLast[] = {0, 2, 3, 1}, kToFirst[] = {0, 3, 1, 2};
   int64_t perm[4];
   const Value* x = Find(node_->inputs[0]);
   if (!node_->attributes.AreAmong(kNames) || !node_->attributes.Ints("perm", 4, -1, perm)) return false;
-  if (!x || x->constant.type || (x->buffer < kGivenBuffers && x->integers == kNoBuffer) || x->is_last || x->rank != 4 ||
-      x->is_sums || perm[0] != 0 || perm[1] != 2 || perm[2] != 3 || perm[3] != 1) {
-    return Refuse("does not put the channels of a convolution last");
+  if (!x || x->constant.type || (x->buffer < kGivenBuffers && x->integers == kNoBuffer) || x->is_bits || x->rank != 4 ||
+      x->is_sums || !std::equal(perm, perm + 4, x->is_last ? kToFirst : kToLast)) {
+    return Refuse("does not put the channels of a map last or first");
   }
   Value* value = NewValue(0);
   if (!value) return false;
   const Span name = value->name;
   *value = *x;
   value->name = name;
-  value->is_last = true;
+  value->is_last = !x->is_last;
   value->tensor = -1;
   for (int axis = 0; axis < 4; ++axis) value->dims[axis] = x->dims[perm[axis]];
   return true;
@@ -666,6 +735,7 @@ bool Planner::PlanNode() {
       {"", "QuantizeLinear", [](Planner& p) { return p.Quantize(); }, 3, 3, 1},
       {"", "DequantizeLinear", [](Planner& p) { return p.Dequantize(); }, 3, 3, 1},
       {"", "MaxPool", [](Planner& p) { return p.MaxPool(); }, 1, 1, 1},
+      {"", "AveragePool", [](Planner& p) { return p.AverageMap(); }, 1, 1, 1},
       {"", "Transpose", [](Planner& p) { return p.Transpose(); }, 1, 1, 1},
       {"", "MatMul", [](Planner& p) { return p.MatMul(); }, 2, 2, 1},
       {"", "Add", [](Planner& p) { return p.Add(); }, 2, 2, 1},
@@ -674,6 +744,7 @@ bool Planner::PlanNode() {
       {"", "Softmax", [](Planner& p) { return p.Softmax(); }, 1, 1, 1},
       {"rebnn", "RealStem", [](Planner& p) { return p.Stem(); }, 4, 4, 1},
       {"rebnn", "RealAveragePool", [](Planner& p) { return p.AveragePool(); }, 1, 1, 1},
+      {"rebnn", "RealRoiAlign", [](Planner& p) { return p.RoiAlign(); }, 3, 3, 1},
       {"rebnn", "RealUpsampleAdd", [](Planner& p) { return p.UpsampleAdd(); }, 2, 2, 1},
       {"rebnn", "BinaryConv", [](Planner& p) { return p.BinaryConv(false, false, false); }, 5, 5, 1},
       {"rebnn", "BinaryBlock", [](Planner& p) { return p.BinaryConv(false, true, false); }, 11, 11, 2},

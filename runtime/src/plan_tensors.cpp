@@ -101,7 +101,7 @@ bool Planner::PlanTensor(const TensorOperator& what) {
   }
   if (keepdims || empty_axes || largest != 1 || center) return Refuse("has an attribute that no packed model has");
   // Each element by itself, whatever the order; anything else needs the order of the graph.
-  const bool is_relu = node_->op.Is("Relu");
+  const bool is_relu = node_->op.Is("Relu"), is_shape = node_->op.Is("Shape");
   const Value* first = Find(node_->inputs[0]);
   if (is_relu && first && first->is_sums) {
     if (CountUses(first->name) != 1) return Refuse("reads sums that others read, too");
@@ -116,12 +116,12 @@ bool Planner::PlanTensor(const TensorOperator& what) {
   const Tensor* x[Node::kMostInputs];
   bool is_known = true, varies = what.varies;
   for (int i = 0; i < node.input_count; ++i) {
-    if ((node.inputs[i] = TensorOf(i, is_relu)) < 0) return false;
+    if ((node.inputs[i] = TensorOf(i, is_relu || is_shape)) < 0) return false;
     x[i] = &model_.tensors[node.inputs[i]];
     is_known = is_known && x[i]->data;
     varies = varies || x[i]->varies;
   }
-  if (node_->op.Is("Shape")) is_known = !varies;
+  if (is_shape) is_known = !varies;
   Tensor results[Node::kMostOutputs] = {};
   Tensor* y[] = {&results[0], &results[1]};
   for (Tensor& result : results) result.counted = -1;
@@ -148,6 +148,7 @@ bool Planner::PlanTensor(const TensorOperator& what) {
     }
     return true;
   }
+  if (!FindLargest(node, x, y[0])) return false;
   Begin(Work::kTensor);
   step_->scratch = TensorScratch(node, x);
   for (int i = 0; i < node.input_count; ++i) Use(x[i]->buffer);
@@ -162,6 +163,26 @@ bool Planner::PlanTensor(const TensorOperator& what) {
   }
   step_->tensor = node;
   return true;
+}
+
+bool Planner::FindLargest(const TensorNode& node, const Tensor* const* x, Tensor* y) {
+  if (y->type != kInt64 || y->rank > 1) return true;
+  if (!node.what->compute) y->largest = x[0]->Largest();
+  if (!node.what->compute || !node.what->rises) return true;
+  Tensor from[Node::kMostInputs], to = *y;
+  const Tensor* inputs[Node::kMostInputs];
+  Tensor* outputs[] = {&to};
+  for (int i = 0; i < node.input_count; ++i) {
+    from[i] = *x[i];
+    from[i].data = const_cast<int64_t*>(x[i]->Largest());
+    inputs[i] = &from[i];
+    // Of a Shape only the sizes count.
+    if (!from[i].data && !node_->op.Is("Shape")) return true;
+  }
+  if (!(to.data = Keep(y->room, 1))) return false;
+  y->largest = to.ints();
+  const char* wrong = node.what->compute(node, inputs, outputs, nullptr);
+  return !wrong || Refuse("%s", wrong);
 }
 
 bool Planner::FindDetections() {

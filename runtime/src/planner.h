@@ -70,7 +70,10 @@ class Planner {
   bool Quantize();
   bool Dequantize();
   bool PlanTensor(const TensorOperator& what);
+  bool FindLargest(const TensorNode& node, const Tensor* const* x, Tensor* y);
   bool MaxPool();
+  bool AverageMap();
+  bool RoiAlign();
   bool Transpose();
   bool MatMul();
   bool Add();
