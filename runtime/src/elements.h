@@ -9,7 +9,7 @@ namespace rebnn {
 // What becomes of the sums of an int8 layer.
 struct Integers {
   const float* factor;   // [columns], NULL for a product of reals
-  const int32_t* added;  // [columns] of a convolution, before the factor
+  const int32_t* added;  // [columns], before the factor
   const float* bias;     // [columns] or NULL, after it
   float low, high;       // between which a convolution rounds to whole numbers
 };

@@ -52,21 +52,23 @@ inline void Dequantize(int64_t count, float unit, const int16_t* __restrict x, f
   for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i]) * unit;
 }
 
+// What a sum of products of whole numbers stands for.
+inline float Scale(int32_t sum, int32_t added, float factor) {
+  return static_cast<float>(static_cast<int32_t>(static_cast<uint32_t>(sum) + static_cast<uint32_t>(added))) * factor;
+}
+
 inline void ScaleSums(int64_t columns, const Integers& integers, const int32_t* __restrict sums, float* __restrict y) {
   const float *factor = integers.factor, *bias = integers.bias;
-  if (bias) {
-    for (int64_t c = 0; c < columns; ++c) y[c] = static_cast<float>(sums[c]) * factor[c] + bias[c];
-  } else {
-    for (int64_t c = 0; c < columns; ++c) y[c] = static_cast<float>(sums[c]) * factor[c];
-  }
+  const int32_t* added = integers.added;
+  for (int64_t c = 0; c < columns; ++c) y[c] = Scale(sums[c], added[c], factor[c]);
+  for (int64_t c = 0; bias && c < columns; ++c) y[c] += bias[c];
 }
 
 inline void RoundSums(int64_t columns, const Integers& integers, const int32_t* __restrict sums, int16_t* __restrict y) {
-  const float low = integers.low, high = integers.high;
+  const float low = integers.low, high = integers.high, *factor = integers.factor;
+  const int32_t* added = integers.added;
   for (int64_t c = 0; c < columns; ++c) {
-    const uint32_t sum = static_cast<uint32_t>(sums[c]) + static_cast<uint32_t>(integers.added[c]);
-    const float value = static_cast<float>(static_cast<int32_t>(sum)) * integers.factor[c];
-    y[c] = static_cast<int16_t>(RoundBetween(value, low, high));
+    y[c] = static_cast<int16_t>(RoundBetween(Scale(sums[c], added[c], factor[c]), low, high));
   }
 }
 

@@ -29,8 +29,9 @@ struct Memory {
   Tensor* tensors() const { return reinterpret_cast<Tensor*>(scratch + model.table); }
 };
 
-rebnn_status RunConv(const Step& step, const Memory& memory, void* scratch) {
+rebnn_status RunConv(const Step& step, int64_t images, const Memory& memory, void* scratch) {
   rebnn_conv_io io = step.conv_io;
+  io.n = images;
   if (step.reads_bits) {
     io.x_bits = static_cast<const uint8_t*>(memory.Of(step.x));
   } else {
@@ -48,9 +49,19 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
   uint8_t* scratch = memory.scratch + memory.model.arena_bytes;
   auto sums = reinterpret_cast<int32_t*>(scratch + step.sums);
   const RealKernels& kernels = memory.model.kernels->real;
+  int64_t images = step.images;
+  if (step.counted >= 0) {
+    const Tensor& counted = memory.tensors()[step.counted];
+    images = counted.dims[0];
+    if (images > step.images || (step.numbers && counted.Count() != images * step.numbers)) {
+      return Fail(REBNN_INVALID_ARGUMENT, "rebnn_model_detect: a node reads a map of another size than was planned.");
+    }
+    if (images == 0) return REBNN_OK;
+  }
+  const int64_t rows = images * step.rows;
   switch (step.work) {
     case Work::kConv:
-      return RunConv(step, memory, scratch);
+      return RunConv(step, images, memory, scratch);
     case Work::kStem: {
       rebnn_stem_io io = step.stem_io;
       io.x = x;
@@ -59,6 +70,7 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
     }
     case Work::kAveragePool: {
       rebnn_average_pool_io io = step.pool_io;
+      io.n = images;
       io.x = x;
       io.y = y;
       return rebnn_average_pool_run(&io, nullptr);
@@ -68,6 +80,7 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
       return REBNN_OK;
     case Work::kUpsampleAdd: {
       rebnn_upsample_add_io io = step.upsample_io;
+      io.n = images;
       io.x = x;
       io.added = memory.RealsOf(step.residual);
       io.y = y;
@@ -82,14 +95,26 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
       return REBNN_OK;
     case Work::kIntegerProduct:
       MultiplyIntegerRows(kernels, step.integer_matrix, step.integers,
-                          {memory.IntegersOf(step.x), step.rows, step.depth, sums}, y);
+                          {memory.IntegersOf(step.x), rows, step.depth, sums}, y);
       return REBNN_OK;
     case Work::kQuantize:
-      kernels.elements.quantize(step.rows, step.unit, step.integers, x, memory.IntegersOf(step.y));
+      kernels.elements.quantize(rows, step.unit, step.integers, x, memory.IntegersOf(step.y));
+      return REBNN_OK;
+    case Work::kQuantizeImage:
+      QuantizeImage(step.columns, step.rows / step.columns, step.unit, step.integers, x, memory.IntegersOf(step.y));
       return REBNN_OK;
     case Work::kDequantize:
-      kernels.elements.dequantize(step.rows, step.unit, memory.IntegersOf(step.x), y);
+      kernels.elements.dequantize(rows, step.unit, memory.IntegersOf(step.x), y);
       return REBNN_OK;
+    case Work::kRoiAlign: {
+      rebnn_roi_align_io io = step.roi_io;
+      io.regions = images;
+      io.x = x;
+      io.rois = memory.tensors()[step.rois].reals();
+      io.batch_indices = memory.tensors()[step.batch_indices].ints();
+      io.y = y;
+      return rebnn_roi_align_run(&io, scratch, static_cast<size_t>(step.scratch), nullptr);
+    }
     case Work::kTensor: {
       const char* wrong = RunTensorNode(step.tensor, memory.tensors(), scratch);
       if (!wrong) return REBNN_OK;
@@ -99,13 +124,15 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
       MaxPool(step.windows, x, y);
       return REBNN_OK;
     case Work::kProduct:
-      kernels.multiply(step.matrix, {x, step.rows, step.matrix.depth, y});
+      kernels.multiply(step.matrix, {x, rows, step.matrix.depth, y});
       return REBNN_OK;
     case Work::kMean:
-      MeanOfPixels(step.rows, step.columns, x, y);
+      for (int64_t i = 0; i < images; ++i, x += step.rows * step.columns, y += step.columns) {
+        MeanOfPixels(step.rows, step.columns, x, y);
+      }
       return REBNN_OK;
     case Work::kSoftmax:
-      Softmax(step.columns, x, y);
+      for (int64_t i = 0; i < images; ++i) Softmax(step.columns, x + i * step.columns, y + i * step.columns);
       return REBNN_OK;
   }
   return REBNN_OK;

@@ -35,7 +35,9 @@ enum class Work {
   kMean,
   kSoftmax,
   kQuantize,
+  kQuantizeImage,
   kDequantize,
+  kRoiAlign,
   kTensor
 };
 
@@ -53,12 +55,18 @@ struct Step {
   rebnn_stem_io stem_io;
   rebnn_average_pool_io pool_io;
   rebnn_upsample_add_io upsample_io;
+  rebnn_roi_align_io roi_io;
+  int rois, batch_indices;  // tensors
   RealMatrix matrix;
   IntegerMatrix integer_matrix;
   Integers integers;
   TensorNode tensor;
   Windows windows;
-  int64_t rows, columns;  // of the others
+  // Images, at most; the tensor that says how many there are in a run, -1 if always as many.
+  int64_t images;
+  int counted;
+  int64_t numbers;        // of an image in that tensor, 0 if it has something else
+  int64_t rows, columns;  // of an image, of the others
   int64_t depth;          // of the rows of an int8 layer
   float unit;             // of a quantised map
 };

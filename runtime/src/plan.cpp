@@ -78,6 +78,18 @@ int Planner::CountUses(Span name) const {
   return uses;
 }
 
+int64_t Value::Count(int first, int last) const {
+  int64_t count = 1;
+  for (int axis = first; axis < last; ++axis) count *= dims[axis];
+  return count;
+}
+
+void Planner::CountImages(const Value& value) {
+  step_->images = value.dims[0];
+  step_->counted = value.counted;
+  step_->numbers = value.tensor == value.counted ? value.Count(1, value.rank) : 0;
+}
+
 void Planner::Use(int buffer) {
   if (buffer < kGivenBuffers) return;
   model_.buffers[buffer].last = std::max(model_.buffers[buffer].last, model_.step_count - 1);
@@ -86,11 +98,12 @@ void Planner::Use(int buffer) {
 const Value* Planner::Map(int index, int rank) {
   const Value* value = index < node_->input_count ? Find(node_->inputs[index]) : nullptr;
   if (!value || value->constant.type || value->buffer < kGivenBuffers || value->rank != rank || !value->is_last ||
-      value->type != kFloat || (value->tensor >= 0 && model_.tensors[value->tensor].varies)) {
+      value->type != kFloat) {
     Refuse("does not read the result of an earlier node, with its channels last, as input %d", index);
     return nullptr;
   }
   Use(value->buffer);
+  CountImages(*value);
   return value;
 }
 
@@ -161,6 +174,8 @@ bool Planner::Begin(Work work) {
   step_ = &model_.steps[model_.step_count++];
   step_->work = work;
   step_->x = step_->residual = step_->y = step_->bits = kNoBuffer;
+  step_->images = 1;
+  step_->counted = -1;
   return true;
 }
 
@@ -175,7 +190,7 @@ Value* Planner::NewValue(int index) {
   value->step = model_.step_count - 1;
   value->type = kFloat;
   value->buffer = value->integers = kNoBuffer;
-  value->tensor = -1;
+  value->tensor = value->counted = -1;
   return value;
 }
 
@@ -192,6 +207,7 @@ bool Planner::AddValue(int index, bool is_bits, std::initializer_list<int64_t> d
   }
   value->is_bits = is_bits;
   value->is_last = is_last;
+  value->counted = step_->counted;
   value->buffer = *buffer = model_.buffer_count++;
   model_.buffers[value->buffer] = {bytes, model_.step_count - 1, model_.step_count - 1, 0};
   return true;
@@ -406,6 +422,7 @@ bool Planner::ReadWindows(const Value& x, const int64_t* kernel, Windows* window
     return false;
   }
   if (!auto_pad.Is("NOTSET")) return Refuse("has an auto_pad");
+  if (x.dims[0] != 1 || x.counted >= 0) return Refuse("slides over several maps");
   windows->channels = x.dims[1];
   for (int axis = 0; axis < 2; ++axis) {
     if (kernel && shape[axis] != kernel[axis]) return Refuse("has a kernel_shape that is not that of its weights");
@@ -515,21 +532,90 @@ bool Planner::MaxPool() {
   return AddValue(0, false, {1, windows.channels, windows.out[0], windows.out[1]}, &step_->y, false);
 }
 
+// Of a whole map.
+bool Planner::AverageMap() {
+  static const char* const kNames[] = {"auto_pad", "kernel_shape", "strides", "dilations", "pads",
+                                       "ceil_mode", "count_include_pad", nullptr};
+  const Attributes& attributes = node_->attributes;
+  Span auto_pad;
+  int64_t kernel[2], dilations[2], pads[4];
+  Begin(Work::kMean);
+  const Value* x = Find(node_->inputs[0]);
+  if (!attributes.AreAmong(kNames) || !attributes.Text("auto_pad", "NOTSET", &auto_pad) ||
+      !attributes.Ints("kernel_shape", 2, 0, kernel) || !attributes.Ints("dilations", 2, 1, dilations) ||
+      !attributes.Ints("pads", 4, 0, pads)) {
+    return false;
+  }
+  if (!x || x->constant.type || x->buffer < kGivenBuffers || x->is_last || x->is_sums || x->rank != 4 ||
+      x->type != kFloat || !auto_pad.Is("NOTSET") || !std::equal(kernel, kernel + 2, x->dims + 2) ||
+      dilations[0] != 1 || dilations[1] != 1 || std::count(pads, pads + 4, 0) != 4) {
+    return Refuse("is not the mean of a whole map");
+  }
+  Use(x->buffer);
+  CountImages(*x);
+  step_->x = x->buffer;
+  step_->rows = x->Count(2, 4);
+  step_->columns = x->dims[1];
+  // One pixel lies the same wherever its channels are.
+  return AddValue(0, false, {x->dims[0], step_->columns, 1, 1}, &step_->y);
+}
+
+bool Planner::RoiAlign() {
+  static const char* const kNames[] = {"output_height", "output_width", "spatial_scale", "sampling_ratio",
+                                       "coordinate_transformation_mode", nullptr};
+  const Attributes& attributes = node_->attributes;
+  Begin(Work::kRoiAlign);
+  rebnn_roi_align_io& io = step_->roi_io;
+  Span mode;
+  const Value* x = Map(0, 4);
+  if (!x || !attributes.AreAmong(kNames) || !attributes.Int("output_height", 0, &io.bins[0]) ||
+      !attributes.Int("output_width", 0, &io.bins[1]) || !attributes.Real("spatial_scale", 1, &io.spatial_scale) ||
+      !attributes.Int("sampling_ratio", 0, &io.sampling_ratio) ||
+      !attributes.Text("coordinate_transformation_mode", "half_pixel", &mode)) {
+    return false;
+  }
+  if (x->is_bits || x->counted >= 0) return Refuse("does not read the map of an image");
+  io.half_pixel = mode.Is("half_pixel");
+  if (!io.half_pixel && !mode.Is("output_half_pixel")) return Refuse("has an unknown coordinate_transformation_mode");
+  if ((step_->rois = TensorOf(1, false)) < 0 || (step_->batch_indices = TensorOf(2, false)) < 0) return false;
+  const Tensor &rois = model_.tensors[step_->rois], &indices = model_.tensors[step_->batch_indices];
+  if (rois.type != kFloat || rois.rank != 2 || rois.dims[1] != 4 || indices.type != kInt64 || indices.rank != 1 ||
+      indices.dims[0] != rois.dims[0]) {
+    return Refuse("does not read boxes and the image of each");
+  }
+  Use(rois.buffer);
+  Use(indices.buffer);
+  io.n = x->dims[0];
+  io.h = x->dims[1];
+  io.w = x->dims[2];
+  io.channels = x->dims[3];
+  io.regions = step_->images = rois.dims[0];
+  step_->counted = rois.varies ? step_->rois : -1;
+  step_->numbers = rois.dims[1];
+  size_t scratch;
+  if (!Check(rebnn_roi_align_scratch_size(&io, 1, &scratch))) return false;
+  step_->scratch = static_cast<int64_t>(scratch);
+  step_->x = x->buffer;
+  return AddValue(0, false, {io.regions, io.bins[0], io.bins[1], io.channels}, &step_->y);
+}
+
+// Only the order of the sizes changes: maps lie with their channels last in any case.
 bool Planner::Transpose() {
   static const char* const kNames[] = {"perm", nullptr};
+  constexpr int64_t kToLast[] = {0, 2, 3, 1}, kToFirst[] = {0, 3, 1, 2};
   int64_t perm[4];
   const Value* x = Find(node_->inputs[0]);
   if (!node_->attributes.AreAmong(kNames) || !node_->attributes.Ints("perm", 4, -1, perm)) return false;
-  if (!x || x->constant.type || (x->buffer < kGivenBuffers && x->integers == kNoBuffer) || x->is_last || x->rank != 4 ||
-      x->is_sums || perm[0] != 0 || perm[1] != 2 || perm[2] != 3 || perm[3] != 1) {
-    return Refuse("does not put the channels of a convolution last");
+  if (!x || x->constant.type || (x->buffer < kGivenBuffers && x->integers == kNoBuffer) || x->is_bits || x->rank != 4 ||
+      x->is_sums || !std::equal(perm, perm + 4, x->is_last ? kToFirst : kToLast)) {
+    return Refuse("does not put the channels of a map last or first");
   }
   Value* value = NewValue(0);
   if (!value) return false;
   const Span name = value->name;
   *value = *x;
   value->name = name;
-  value->is_last = true;
+  value->is_last = !x->is_last;
   value->tensor = -1;
   for (int axis = 0; axis < 4; ++axis) value->dims[axis] = x->dims[perm[axis]];
   return true;
@@ -541,13 +627,14 @@ bool Planner::MatMul() {
   const Value* given = Find(node_->inputs[0]);
   const bool is_integer = given && given->integers != kNoBuffer;
   Begin(is_integer ? Work::kIntegerProduct : Work::kProduct);
-  if (is_integer) return IntegerProduct(*given);
+  if (!node_->attributes.AreAmong(kNames)) return false;
+  if (is_integer) return IntegerProduct(*given, false);
   const Value* x = Map(0, 4);
-  if (!x || !node_->attributes.AreAmong(kNames) || !Weights(1, kFloat, 2, &weights)) return false;
+  if (!x || !Weights(1, kFloat, 2, &weights)) return false;
   if (x->is_bits || weights.dims[0] != x->dims[3]) return Refuse("has a matrix of another size than its input");
   if (!MakeMatrix(weights, weights.dims[0], weights.dims[1], weights.dims[1], 1)) return false;
   step_->x = x->buffer;
-  step_->rows = x->dims[0] * x->dims[1] * x->dims[2];
+  step_->rows = x->Count(1, 3);
   return AddValue(0, false, {x->dims[0], x->dims[1], x->dims[2], weights.dims[1]}, &step_->y);
 }
 
@@ -592,7 +679,7 @@ bool Planner::ReduceMean() {
   step_->x = x->buffer;
   step_->rows = x->dims[1] * x->dims[2];
   step_->columns = x->dims[3];
-  return AddValue(0, false, {1, step_->columns}, &step_->y);
+  return AddValue(0, false, {x->dims[0], step_->columns}, &step_->y);
 }
 
 bool Planner::Gemm() {
@@ -600,21 +687,24 @@ bool Planner::Gemm() {
   float alpha, beta;
   int64_t trans_a, trans_b;
   Constant weights;
-  Begin(Work::kProduct);
-  const Value* x = Map(0, 2);
-  if (!x || !node_->attributes.AreAmong(kNames) || !node_->attributes.Real("alpha", 1, &alpha) ||
+  const Value* given = Find(node_->inputs[0]);
+  const bool is_integer = given && given->integers != kNoBuffer;
+  Begin(is_integer ? Work::kIntegerProduct : Work::kProduct);
+  if (!node_->attributes.AreAmong(kNames) || !node_->attributes.Real("alpha", 1, &alpha) ||
       !node_->attributes.Real("beta", 1, &beta) || !node_->attributes.Int("transA", 0, &trans_a) ||
-      !node_->attributes.Int("transB", 0, &trans_b) || !Weights(1, kFloat, 2, &weights)) {
+      !node_->attributes.Int("transB", 0, &trans_b)) {
     return false;
   }
+  if (alpha != 1 || beta != 1 || trans_a || trans_b != 1) return Refuse("is not a linear layer");
+  if (is_integer) return IntegerProduct(*given, true);
+  const Value* x = Map(0, 2);
+  if (!x || !Weights(1, kFloat, 2, &weights)) return false;
   const int64_t columns = weights.dims[0], depth = weights.dims[1];
-  if (alpha != 1 || beta != 1 || trans_a || trans_b != 1 || depth != x->dims[1]) {
-    return Refuse("is not a linear layer that suits its input");
-  }
+  if (depth != x->dims[1]) return Refuse("is not a linear layer that suits its input");
   if (!MakeMatrix(weights, depth, columns, 1, depth)) return false;
   if (node_->input_count > 2 && !(step_->matrix.start = Vector(2, columns))) return false;
   step_->x = x->buffer;
-  step_->rows = x->dims[0];
+  step_->rows = 1;
   return AddValue(0, false, {x->dims[0], columns}, &step_->y);
 }
 
@@ -627,7 +717,7 @@ bool Planner::Softmax() {
   if (axis != 1 && axis != -1) return Refuse("is not over the classes");
   step_->x = x->buffer;
   step_->columns = x->dims[1];
-  return AddValue(0, false, {1, step_->columns}, &step_->y);
+  return AddValue(0, false, {x->dims[0], step_->columns}, &step_->y);
 }
 
 bool Planner::PlanNode() {
@@ -645,6 +735,7 @@ bool Planner::PlanNode() {
       {"", "QuantizeLinear", [](Planner& p) { return p.Quantize(); }, 3, 3, 1},
       {"", "DequantizeLinear", [](Planner& p) { return p.Dequantize(); }, 3, 3, 1},
       {"", "MaxPool", [](Planner& p) { return p.MaxPool(); }, 1, 1, 1},
+      {"", "AveragePool", [](Planner& p) { return p.AverageMap(); }, 1, 1, 1},
       {"", "Transpose", [](Planner& p) { return p.Transpose(); }, 1, 1, 1},
       {"", "MatMul", [](Planner& p) { return p.MatMul(); }, 2, 2, 1},
       {"", "Add", [](Planner& p) { return p.Add(); }, 2, 2, 1},
@@ -653,6 +744,7 @@ bool Planner::PlanNode() {
       {"", "Softmax", [](Planner& p) { return p.Softmax(); }, 1, 1, 1},
       {"rebnn", "RealStem", [](Planner& p) { return p.Stem(); }, 4, 4, 1},
       {"rebnn", "RealAveragePool", [](Planner& p) { return p.AveragePool(); }, 1, 1, 1},
+      {"rebnn", "RealRoiAlign", [](Planner& p) { return p.RoiAlign(); }, 3, 3, 1},
       {"rebnn", "RealUpsampleAdd", [](Planner& p) { return p.UpsampleAdd(); }, 2, 2, 1},
       {"rebnn", "BinaryConv", [](Planner& p) { return p.BinaryConv(false, false, false); }, 5, 5, 1},
       {"rebnn", "BinaryBlock", [](Planner& p) { return p.BinaryConv(false, true, false); }, 11, 11, 2},
@@ -725,7 +817,7 @@ bool Planner::Plan(int64_t h, int64_t w) {
   Value& first = values_[value_count_++];
   first.name = file_.input;
   first.type = kFloat;
-  first.tensor = -1;
+  first.tensor = first.counted = -1;
   first.integers = kNoBuffer;
   first.rank = 4;
   std::copy(image, image + 4, first.dims);
@@ -741,7 +833,7 @@ bool Planner::Plan(int64_t h, int64_t w) {
     size.dims[0] = 2;
     size.is_last = true;
     size.buffer = kValidSizeBuffer;
-    size.tensor = -1;
+    size.tensor = size.counted = -1;
     size.integers = kNoBuffer;
     model_.buffers[kValidSizeBuffer].bytes = 2 * sizeof(int64_t);
   }
@@ -752,7 +844,8 @@ bool Planner::Plan(int64_t h, int64_t w) {
   }
   if (file_.is_detector) return FindDetections() && PlaceBuffers();
   const Value* scores = Find(file_.outputs[0]);
-  if (!scores || scores->type != kFloat || scores->is_bits || scores->buffer < kGivenBuffers || scores->constant.type || scores->rank != 2 || scores->dims[0] != 1) {
+  if (!scores || scores->type != kFloat || scores->is_bits || scores->buffer < kGivenBuffers || scores->constant.type || scores->rank != 2 ||
+      scores->dims[0] != 1 || scores->counted >= 0) {
     Fail(REBNN_INVALID_ARGUMENT, "rebnn_model_load: no node of the file gives its scores.");
     return false;
   }

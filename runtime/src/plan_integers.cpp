@@ -86,6 +86,20 @@ bool Planner::MakeIntegerMatrix(const Value& weights, int64_t columns, int64_t c
   return true;
 }
 
+bool Planner::AddIntegers(int index, int64_t columns) {
+  auto added = static_cast<int32_t*>(Keep(columns, sizeof(int32_t)));
+  if (!added) return false;
+  std::fill(added, added + columns, 0);
+  step_->integers.added = added;
+  if (node_->input_count <= index) return true;
+  const Value* bias = Find(node_->inputs[index]);
+  if (!bias || bias->constant.type != kInt32 || bias->constant.rank != 1 || bias->constant.dims[0] != columns) {
+    return Refuse("has a bias that is not quantised");
+  }
+  std::memcpy(added, bias->constant.raw.data, bias->constant.raw.size);
+  return true;
+}
+
 bool Planner::IntegerConv(const Value& x) {
   static const char* const kNames[] = {"group", "auto_pad", "kernel_shape", "strides", "dilations", "pads", nullptr};
   int64_t group;
@@ -104,17 +118,7 @@ bool Planner::IntegerConv(const Value& x) {
     return false;
   }
   if (!(step_->integers.factor = Factors(*weights, columns, x.unit, 1))) return false;
-  auto added = static_cast<int32_t*>(Keep(columns, sizeof(int32_t)));
-  if (!added) return false;
-  std::fill(added, added + columns, 0);
-  step_->integers.added = added;
-  if (node_->input_count > 2) {
-    const Value* bias = Find(node_->inputs[2]);
-    if (!bias || bias->constant.type != kInt32 || bias->constant.rank != 1 || bias->constant.dims[0] != columns) {
-      return Refuse("has a bias that is not quantised");
-    }
-    std::memcpy(added, bias->constant.raw.data, bias->constant.raw.size);
-  }
+  if (!AddIntegers(2, columns)) return false;
   const int64_t map = Product({windows.channels, windows.Padded(0), windows.Padded(1), sizeof(int16_t)});
   if (map < 0 || map > PTRDIFF_MAX / 4) return Refuse("needs more memory than there can be");
   step_->sums = RoomOf(map / static_cast<int64_t>(sizeof(int16_t)));
@@ -128,23 +132,24 @@ bool Planner::IntegerConv(const Value& x) {
   return true;
 }
 
-bool Planner::IntegerProduct(const Value& x) {
-  static const char* const kNames[] = {nullptr};
+bool Planner::IntegerProduct(const Value& x, bool is_transposed) {
   const Value* weights = Find(node_->inputs[1]);
-  if (!node_->attributes.AreAmong(kNames)) return false;
-  if (!weights || weights->constant.type != kInt8 || weights->constant.rank != 2 || weights->axis != 1 ||
-      x.type != kFloat || !x.is_last || x.rank != 4 || weights->constant.dims[0] != x.dims[3]) {
+  if (!weights || weights->constant.type != kInt8 || weights->constant.rank != 2 || weights->axis != !is_transposed ||
+      x.type != kFloat || !x.is_last || weights->constant.dims[is_transposed] != x.dims[x.rank - 1]) {
     return Refuse("does not multiply a quantised map by quantised weights that suit it");
   }
-  const int64_t depth = weights->constant.dims[0], columns = weights->constant.dims[1];
-  if (!MakeIntegerMatrix(*weights, columns, depth, nullptr, {1, columns, 0})) return false;
+  const int64_t depth = weights->constant.dims[is_transposed], columns = weights->constant.dims[!is_transposed];
+  const Steps steps = is_transposed ? Steps{depth, 1, 0} : Steps{1, columns, 0};
+  if (!MakeIntegerMatrix(*weights, columns, depth, nullptr, steps) || !AddIntegers(2, columns)) return false;
   step_->scratch = IntegerScratch(columns);
   step_->depth = depth;
   if (!(step_->integers.factor = Factors(*weights, columns, x.unit, 1))) return false;
   step_->x = x.integers;
   Use(x.integers);
-  step_->rows = x.dims[0] * x.dims[1] * x.dims[2];
-  return AddValue(0, false, {x.dims[0], x.dims[1], x.dims[2], columns}, &step_->y);
+  step_->rows = x.Count(1, x.rank - 1);
+  CountImages(x);
+  return x.rank == 2 ? AddValue(0, false, {x.dims[0], columns}, &step_->y)
+                     : AddValue(0, false, {x.dims[0], x.dims[1], x.dims[2], columns}, &step_->y);
 }
 
 bool Planner::Quantize() {
@@ -164,15 +169,18 @@ bool Planner::Quantize() {
     step.integers.low = x->is_cut ? 0 : integers.low;
     step.integers.high = integers.high;
   } else {
-    if (!x || x->constant.type || x->buffer < kGivenBuffers || x->type != kFloat || x->is_bits || x->rank != 4 ||
-        (x->tensor >= 0 && model_.tensors[x->tensor].varies)) {
+    const bool is_image = x && x->buffer == kImageBuffer;
+    if (!x || x->constant.type || (x->buffer < kGivenBuffers && !is_image) || x->type != kFloat || x->is_bits ||
+        (x->rank != 4 && x->rank != 2)) {
       return Refuse("does not read the map of an earlier node");
     }
-    Begin(Work::kQuantize);
+    Begin(is_image ? Work::kQuantizeImage : Work::kQuantize);
     step_->x = x->buffer;
     step_->integers = integers;
     step_->unit = unit;
-    step_->rows = x->dims[0] * x->dims[1] * x->dims[2] * x->dims[3];
+    step_->rows = x->Count(1, x->rank);
+    step_->columns = x->dims[1];
+    CountImages(*x);
     Use(x->buffer);
   }
   Value* y = NewValue(0);
@@ -188,7 +196,7 @@ bool Planner::Quantize() {
   y->integers = x->buffer;
   y->buffer = kNoBuffer;
   if (!x->is_sums) {
-    const int64_t bytes = RoomOf(step_->rows);
+    const int64_t bytes = RoomOf(step_->images * step_->rows);
     y->integers = step_->y = model_.buffer_count++;
     model_.buffers[y->integers] = {bytes, model_.step_count - 1, model_.step_count - 1, 0};
   }
@@ -222,7 +230,7 @@ bool Planner::Dequantize() {
   bool is_read = false;
   for (int i = 0; i < file_.node_count; ++i) {
     const Node& node = file_.nodes[i];
-    if (node.op.Is("Conv") || node.op.Is("MatMul")) continue;
+    if (node.op.Is("Conv") || node.op.Is("MatMul") || node.op.Is("Gemm")) continue;
     for (int j = 0; j < node.input_count; ++j) is_read |= node.inputs[j] == node_->outputs[0];
   }
   if (is_read) Begin(Work::kDequantize);
@@ -235,9 +243,10 @@ bool Planner::Dequantize() {
   if (!is_read) return true;
   step_->x = x->integers;
   step_->unit = unit;
-  step_->rows = x->dims[0] * x->dims[1] * x->dims[2] * x->dims[3];
+  step_->rows = x->Count(1, x->rank);
+  CountImages(*x);
   Use(x->integers);
-  const int64_t bytes = step_->rows * static_cast<int64_t>(sizeof(float));
+  const int64_t bytes = step_->images * step_->rows * static_cast<int64_t>(sizeof(float));
   y->buffer = step_->y = model_.buffer_count++;
   model_.buffers[y->buffer] = {bytes, model_.step_count - 1, model_.step_count - 1, 0};
   return true;

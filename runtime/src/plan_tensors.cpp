@@ -23,6 +23,7 @@ int Planner::TensorOf(int index, bool any_layout) {
   if (value && value->tensor >= 0) return value->tensor;
   const Constant* constant = value && value->constant.type ? &value->constant : FindConstant(node_->inputs[index]);
   Tensor tensor = {};
+  tensor.counted = -1;
   if (constant) {
     if ((constant->type != kFloat && constant->type != kInt64) || constant->raw.size == 0) {
       Refuse("reads a constant that is empty or of another type than input %d can be", index);
@@ -53,6 +54,8 @@ int Planner::TensorOf(int index, bool any_layout) {
     tensor.rank = value->rank;
     std::copy(value->dims, value->dims + kMostDims, tensor.dims);
     tensor.buffer = value->buffer;
+    tensor.counted = value->counted;
+    tensor.varies = value->counted >= 0;
   }
   model_.tensors[model_.tensor_count] = tensor;
   if (value) value->tensor = model_.tensor_count;
@@ -73,6 +76,7 @@ bool Planner::AddTensor(int index, const Tensor& tensor, bool is_last) {
     std::copy(tensor.dims, tensor.dims + kMostDims, value->constant.dims);
   }
   value->tensor = model_.tensor_count;
+  if (tensor.varies) value->counted = value->tensor;
   model_.tensors[model_.tensor_count++] = tensor;
   return true;
 }
@@ -98,7 +102,7 @@ bool Planner::PlanTensor(const TensorOperator& what) {
   }
   if (keepdims || empty_axes || largest != 1 || center) return Refuse("has an attribute that no packed model has");
   // Each element by itself, whatever the order; anything else needs the order of the graph.
-  const bool is_relu = node_->op.Is("Relu");
+  const bool is_relu = node_->op.Is("Relu"), is_shape = node_->op.Is("Shape");
   const Value* first = Find(node_->inputs[0]);
   if (is_relu && first && first->is_sums) {
     if (CountUses(first->name) != 1) return Refuse("reads sums that others read, too");
@@ -113,14 +117,15 @@ bool Planner::PlanTensor(const TensorOperator& what) {
   const Tensor* x[Node::kMostInputs];
   bool is_known = true, varies = what.varies;
   for (int i = 0; i < node.input_count; ++i) {
-    if ((node.inputs[i] = TensorOf(i, is_relu)) < 0) return false;
+    if ((node.inputs[i] = TensorOf(i, is_relu || is_shape)) < 0) return false;
     x[i] = &model_.tensors[node.inputs[i]];
     is_known = is_known && x[i]->data;
     varies = varies || x[i]->varies;
   }
-  if (node_->op.Is("Shape")) is_known = !varies;
+  if (is_shape) is_known = !varies;
   Tensor results[Node::kMostOutputs] = {};
   Tensor* y[] = {&results[0], &results[1]};
+  for (Tensor& result : results) result.counted = -1;
   if (const char* wrong = what.sizes(node, x, y)) return Refuse("%s", wrong);
   for (int i = 0; i < what.outputs; ++i) {
     y[i]->room = TensorBytes(*y[i]);
@@ -144,6 +149,7 @@ bool Planner::PlanTensor(const TensorOperator& what) {
     }
     return true;
   }
+  if (!FindLargest(node, x, y[0])) return false;
   Begin(Work::kTensor);
   step_->scratch = TensorScratch(node, x);
   for (int i = 0; i < node.input_count; ++i) Use(x[i]->buffer);
@@ -158,6 +164,26 @@ bool Planner::PlanTensor(const TensorOperator& what) {
   }
   step_->tensor = node;
   return true;
+}
+
+bool Planner::FindLargest(const TensorNode& node, const Tensor* const* x, Tensor* y) {
+  if (y->type != kInt64 || y->rank > 1) return true;
+  if (!node.what->compute) y->largest = x[0]->Largest();
+  if (!node.what->compute || !node.what->rises) return true;
+  Tensor from[Node::kMostInputs], to = *y;
+  const Tensor* inputs[Node::kMostInputs];
+  Tensor* outputs[] = {&to};
+  for (int i = 0; i < node.input_count; ++i) {
+    from[i] = *x[i];
+    from[i].data = const_cast<int64_t*>(x[i]->Largest());
+    inputs[i] = &from[i];
+    // Of a Shape only the sizes count.
+    if (!from[i].data && !node_->op.Is("Shape")) return true;
+  }
+  if (!(to.data = Keep(y->room, 1))) return false;
+  y->largest = to.ints();
+  const char* wrong = node.what->compute(node, inputs, outputs, nullptr);
+  return !wrong || Refuse("%s", wrong);
 }
 
 bool Planner::FindDetections() {

@@ -23,6 +23,7 @@ struct Value {
   int64_t type;             // of what lies in its buffer
   int buffer, step;         // that it lies in, and that writes it
   int tensor;               // its number among those, -1 if it has none
+  int counted;              // the tensor that says how many images it has in a run, -1 if always dims[0]
   // A quantised map: the buffer of its whole numbers, counted from the zero point, and what each stands for. Where it is
   // read as real numbers, too, it also has a buffer of those.
   int integers;
@@ -32,6 +33,9 @@ struct Value {
   // Of a constant of integers: a factor per number, or one, along an axis.
   Constant units, zeros;
   int64_t axis;
+
+  // Numbers along these axes.
+  int64_t Count(int first, int last) const;
 };
 
 class Planner {
@@ -60,13 +64,16 @@ class Planner {
   bool AveragePool();
   bool Conv();
   bool IntegerConv(const Value& x);
-  bool IntegerProduct(const Value& x);
+  bool IntegerProduct(const Value& x, bool is_transposed);
   bool UpsampleAdd();
   bool NameConstant();
   bool Quantize();
   bool Dequantize();
   bool PlanTensor(const TensorOperator& what);
+  bool FindLargest(const TensorNode& node, const Tensor* const* x, Tensor* y);
   bool MaxPool();
+  bool AverageMap();
+  bool RoiAlign();
   bool Transpose();
   bool MatMul();
   bool Add();
@@ -82,6 +89,8 @@ class Planner {
   int CountUses(Span name) const;
   // That the step at hand reads a buffer.
   void Use(int buffer);
+  // That the step at hand has as many images as this value.
+  void CountImages(const Value& value);
   // An input as one of the model's tensors, -1 after a sentence.
   int TensorOf(int index, bool any_layout);
   bool AddTensor(int index, const Tensor& tensor, bool is_last);
@@ -108,6 +117,8 @@ class Planner {
   bool MakeIntegerMatrix(const Value& weights, int64_t columns, int64_t channels, const Windows* windows, Steps steps);
   // What a sum of products with quantised numbers stands for, of each column.
   const float* Factors(const Value& weights, int64_t columns, float x_unit, float y_unit);
+  // The quantised bias of an int8 layer, zeros if it has none.
+  bool AddIntegers(int index, int64_t columns);
   // The order of the terms of a convolution, and where they lie: so many channels at once.
   bool PlaceTerms(const Windows& windows, int64_t channels, int64_t** terms, int64_t** places);
   // A scale and a zero point that is 0 to 255.

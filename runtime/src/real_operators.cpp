@@ -97,6 +97,14 @@ void ConvolveIntegers(const RealKernels& kernels, const IntegerMatrix& matrix, c
   }
 }
 
+void QuantizeImage(int64_t channels, int64_t pixels, float unit, const Integers& integers, const float* x, int16_t* y) {
+  for (int64_t c = 0; c < channels; ++c, x += pixels) {
+    for (int64_t i = 0; i < pixels; ++i) {
+      y[i * channels + c] = static_cast<int16_t>(RoundBetween(x[i] / unit, integers.low, integers.high));
+    }
+  }
+}
+
 void ConvolveImage(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x, float* y,
                    float* scratch) {
   const int64_t h = windows.Padded(0), w = windows.Padded(1), width = windows.size[1];

@@ -34,6 +34,9 @@ void ConvolveMap(const RealKernels& kernels, const RealMatrix& matrix, const Win
 void ConvolveIntegers(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
                       const Windows& windows, const int16_t* x, int16_t* y, int32_t* sums, int16_t* scratch);
 
+// Whole numbers x / unit of an image, between integers.low and high, as a map.
+void QuantizeImage(int64_t channels, int64_t pixels, float unit, const Integers& integers, const float* x, int16_t* y);
+
 // A convolution of an image; scratch for the padded image.
 void ConvolveImage(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x, float* y,
                    float* scratch);

@@ -41,6 +41,9 @@ int64_t ProductOf(const int64_t* dims, int count) {
 // Numbers of another result are read as integers; these are whether it has some.
 bool HasInts(const Tensor& x, int most_rank) { return x.type == kInt64 && x.data && x.rank <= most_rank; }
 
+// And whether it is one whose largest number is known.
+bool IsCount(const Tensor& x) { return x.type == kInt64 && x.Largest() && x.Count() == 1; }
+
 // Elements one by one.
 
 const char* SameSizes(const TensorNode&, const Tensor* const* x, Tensor* const* y) {
@@ -56,6 +59,22 @@ const char* AnySizes(const TensorNode&, const Tensor* const* x, Tensor* const* y
 template <void (*ElementKernels::*kFunction)(int64_t, const float*, float*)>
 const char* Elementwise(const TensorNode& node, const Tensor* const* x, Tensor* const* y, void*) {
   (node.elements->*kFunction)(x[0]->Count(), x[0]->reals(), y[0]->reals());
+  return nullptr;
+}
+
+const char* ClipSizes(const TensorNode& node, const Tensor* const* x, Tensor* const* y) {
+  for (int i = 1; i < 3; ++i) {
+    if (x[i]->type != kFloat || x[i]->Count() != 1) return "has limits that are not a real number each";
+  }
+  return SameSizes(node, x, y);
+}
+
+const char* Clip(const TensorNode&, const Tensor* const* x, Tensor* const* y, void*) {
+  const float low = x[1]->reals()[0], high = x[2]->reals()[0];
+  for (int64_t i = 0, count = x[0]->Count(); i < count; ++i) {
+    const float value = x[0]->reals()[i], raised = value < low ? low : value;
+    y[0]->reals()[i] = high < raised ? high : raised;
+  }
   return nullptr;
 }
 
@@ -106,6 +125,30 @@ const char* GreaterSizes(const TensorNode& node, const Tensor* const* x, Tensor*
 
 const char* AndSizes(const TensorNode& node, const Tensor* const* x, Tensor* const* y) {
   return x[0]->type == kBool ? PairSizes(node, x, y) : "is not of truth values";
+}
+
+const char* PReluSizes(const TensorNode& node, const Tensor* const* x, Tensor* const* y) {
+  if (x[0]->type != kFloat) return "is not of real numbers";
+  if (const char* wrong = PairSizes(node, x, y)) return wrong;
+  return y[0]->rank == x[0]->rank && std::equal(x[0]->dims, x[0]->dims + x[0]->rank, y[0]->dims)
+             ? nullptr
+             : "has slopes that do not suit its input";
+}
+
+// As broadcast to a shape.
+const char* ExpandSizes(const TensorNode& node, const Tensor* const* x, Tensor* const* y) {
+  Tensor wanted = {};
+  const Tensor* sides[] = {x[0], &wanted};
+  if (x[1]->type != kInt64 || x[1]->rank != 1 || x[1]->dims[0] > kMostDims || !x[1]->Largest()) {
+    return "has no size of 4 dimensions or fewer";
+  }
+  wanted.type = x[0]->type;
+  wanted.rank = static_cast<int>(x[1]->dims[0]);
+  std::copy_n(x[1]->Largest(), wanted.rank, wanted.dims);
+  for (int axis = 0; axis < wanted.rank; ++axis) {
+    if (wanted.dims[axis] < 0 || wanted.dims[axis] > kMaxSide) return "asks for a size out of range";
+  }
+  return PairSizes(node, sides, y);
 }
 
 template <class From, class To, class Function>
@@ -221,6 +264,27 @@ const char* Greater(const TensorNode&, const Tensor* const* x, Tensor* const* y,
   return nullptr;
 }
 
+const char* PRelu(const TensorNode&, const Tensor* const* x, Tensor* const* y, void*) {
+  ForEachPair<float, float>(*x[0], *x[1], *y[0], [](float a, float slope) { return a < 0 ? a * slope : a; });
+  return nullptr;
+}
+
+template <class T>
+void Stretch(const Tensor& x, const Tensor& y) {
+  ForEachPair<T, T>(x, x, y, [](T a, T) { return a; });
+}
+
+const char* Expand(const TensorNode&, const Tensor* const* x, Tensor* const* y, void*) {
+  if (x[0]->type == kFloat) {
+    Stretch<float>(*x[0], *y[0]);
+  } else if (x[0]->type == kInt64) {
+    Stretch<int64_t>(*x[0], *y[0]);
+  } else {
+    Stretch<uint8_t>(*x[0], *y[0]);
+  }
+  return nullptr;
+}
+
 const char* And(const TensorNode&, const Tensor* const* x, Tensor* const* y, void*) {
   ForEachPair<uint8_t, uint8_t>(*x[0], *x[1], *y[0],
                                 [](uint8_t a, uint8_t b) { return static_cast<uint8_t>(a && b); });
@@ -282,7 +346,81 @@ const char* UnsqueezeSizes(const TensorNode&, const Tensor* const* x, Tensor* co
   return nullptr;
 }
 
+const char* SqueezeSizes(const TensorNode&, const Tensor* const* x, Tensor* const* y) {
+  const Tensor& axes = *x[1];
+  if (!HasInts(axes, 1)) return "has no constant axes";
+  bool goes[kMostDims] = {};
+  for (int64_t i = 0; i < axes.Count(); ++i) {
+    const int axis = AxisOf(axes.ints()[i], x[0]->rank);
+    if (axis < 0 || x[0]->dims[axis] != 1) return "has an axis out of range, or of another size than 1";
+    goes[axis] = true;
+  }
+  y[0]->type = x[0]->type;
+  y[0]->rank = 0;
+  for (int axis = 0; axis < x[0]->rank; ++axis) {
+    if (!goes[axis]) y[0]->dims[y[0]->rank++] = x[0]->dims[axis];
+  }
+  return nullptr;
+}
+
+// Start, end and step.
+const char* RangeSizes(const TensorNode&, const Tensor* const* x, Tensor* const* y) {
+  int64_t count = 0;
+  for (int i = 0; i < 3; ++i) {
+    if (!IsCount(*x[i]) || x[i]->rank != 0 || (i != 1 && !x[i]->data)) return "does not count integers from one to another";
+  }
+  const int64_t start = x[0]->ints()[0], end = x[1]->Largest()[0], step = x[2]->ints()[0];
+  if (start < 0 || step < 1 || start > kMaxSide || step > kMaxSide || end > kMaxSide) return "counts further than sizes go";
+  if (end > start) count = CeilDiv(end - start, step);
+  SetShape(y[0], kInt64, {count});
+  return nullptr;
+}
+
+const char* Range(const TensorNode&, const Tensor* const* x, Tensor* const* y, void*) {
+  for (int64_t i = 0; i < y[0]->dims[0]; ++i) y[0]->ints()[i] = x[0]->ints()[0] + i * x[2]->ints()[0];
+  return nullptr;
+}
+
 // Parts of tensors.
+
+// Of one axis, whose beginning and size this finds.
+const char* FindSlice(const Tensor* const* x, int* axis, int64_t* start, int64_t* size) {
+  for (int i = 1; i < 4; ++i) {
+    if (!HasInts(*x[i], 1) || x[i]->Count() != 1) return "is not of one axis between two constants";
+  }
+  *axis = AxisOf(x[3]->ints()[0], x[0]->rank);
+  if (*axis < 0) return "has an axis out of range";
+  const int64_t all = x[0]->dims[*axis];
+  int64_t ends[2];
+  for (int i = 0; i < 2; ++i) {
+    const int64_t given = x[1 + i]->ints()[0];
+    ends[i] = given < 0 ? std::max<int64_t>(given, -all) + all : std::min(given, all);
+  }
+  *start = ends[0];
+  *size = std::max<int64_t>(ends[1] - ends[0], 0);
+  return nullptr;
+}
+
+const char* SliceSizes(const TensorNode&, const Tensor* const* x, Tensor* const* y) {
+  int axis;
+  int64_t start, size;
+  if (const char* wrong = FindSlice(x, &axis, &start, &size)) return wrong;
+  CopyShape(*x[0], y[0]);
+  y[0]->dims[axis] = size;
+  return nullptr;
+}
+
+const char* Slice(const TensorNode&, const Tensor* const* x, Tensor* const* y, void*) {
+  int axis;
+  int64_t start, size;
+  if (const char* wrong = FindSlice(x, &axis, &start, &size)) return wrong;
+  const int64_t bytes = ProductOf(x[0]->dims + axis + 1, x[0]->rank - axis - 1) * SizeOf(x[0]->type);
+  for (int64_t outer = ProductOf(x[0]->dims, axis), i = 0; i < outer && size; ++i) {
+    const uint8_t* from = x[0]->flags() + (i * x[0]->dims[axis] + start) * bytes;
+    std::memcpy(y[0]->flags() + i * size * bytes, from, size * bytes);
+  }
+  return nullptr;
+}
 
 const char* GatherSizes(const TensorNode& node, const Tensor* const* x, Tensor* const* y) {
   const int axis = AxisOf(node.axis, x[0]->rank);
@@ -409,10 +547,10 @@ const char* NonZero(const TensorNode&, const Tensor* const* x, Tensor* const* y,
 float Rank(float value) { return value == value ? value : -INFINITY; }
 
 const char* TopKSizes(const TensorNode& node, const Tensor* const* x, Tensor* const* y) {
-  if (x[0]->type != kFloat || x[0]->rank != 1 || AxisOf(node.axis, 1) != 0 || !HasInts(*x[1], 1) || x[1]->Count() != 1) {
-    return "is not of a list of real numbers and a constant count";
+  if (x[0]->type != kFloat || x[0]->rank != 1 || AxisOf(node.axis, 1) != 0 || !IsCount(*x[1])) {
+    return "is not of a list of real numbers and a count";
   }
-  const int64_t count = x[1]->ints()[0];
+  const int64_t count = x[1]->Largest()[0];
   if (count < 0 || count > x[0]->dims[0]) return "asks for more numbers than there are";
   SetShape(y[0], kFloat, {count});
   SetShape(y[1], kInt64, {count});
@@ -455,7 +593,7 @@ const char* SuppressSizes(const TensorNode&, const Tensor* const* x, Tensor* con
     return "has no limits of count and overlap";
   }
   int64_t count = boxes.dims[1];
-  if (most.data) count = std::min(count, std::max<int64_t>(most.ints()[0], 0));
+  if (IsCount(most)) count = std::min(count, std::max<int64_t>(most.Largest()[0], 0));
   SetShape(y[0], kInt64, {count, 3});
   return nullptr;
 }
@@ -508,21 +646,27 @@ constexpr TensorOperator kOperators[] = {
     {"Identity", 1, 1, 1, {}, AnySizes, nullptr, false},
     {"Reshape", 2, 2, 1, {"allowzero"}, ReshapeSizes, nullptr, false},
     {"Unsqueeze", 2, 2, 1, {}, UnsqueezeSizes, nullptr, false},
-    {"Shape", 1, 1, 1, {"start", "end"}, ShapeSizes, Shape, false},
+    {"Squeeze", 2, 2, 1, {}, SqueezeSizes, nullptr, false},
+    {"Shape", 1, 1, 1, {"start", "end"}, ShapeSizes, Shape, false, true},
+    {"Range", 3, 3, 1, {}, RangeSizes, Range, false},
+    {"Expand", 2, 2, 1, {}, ExpandSizes, Expand, false},
     {"Cast", 1, 1, 1, {"to"}, CastSizes, Cast, false},
     {"Relu", 1, 1, 1, {}, SameSizes, Elementwise<&ElementKernels::relu>, false},
     {"Sigmoid", 1, 1, 1, {}, SameSizes, Elementwise<&ElementKernels::sigmoid>, false},
     {"Exp", 1, 1, 1, {}, SameSizes, Elementwise<&ElementKernels::exp>, false},
+    {"Clip", 3, 3, 1, {}, ClipSizes, Clip, false},
+    {"PRelu", 2, 2, 1, {}, PReluSizes, PRelu, false},
     {"Add", 2, 2, 1, {}, NumberSizes, Pairs<AddNumbers>, false},
     {"Sub", 2, 2, 1, {}, NumberSizes, Pairs<SubtractNumbers>, false},
     {"Mul", 2, 2, 1, {}, NumberSizes, Pairs<MultiplyNumbers>, false},
     {"Div", 2, 2, 1, {}, NumberSizes, Pairs<DivideNumbers>, false},
     {"Mod", 2, 2, 1, {}, IntSizes, Mod, false},
-    {"Min", 2, 2, 1, {}, NumberSizes, Pairs<SmallerNumber>, false},
+    {"Min", 2, 2, 1, {}, NumberSizes, Pairs<SmallerNumber>, false, true},
     {"Max", 2, 2, 1, {}, NumberSizes, Pairs<LargerNumber>, false},
     {"Greater", 2, 2, 1, {}, GreaterSizes, Greater, false},
     {"And", 2, 2, 1, {}, AndSizes, And, false},
     {"Gather", 2, 2, 1, {"axis"}, GatherSizes, Gather, false},
+    {"Slice", 4, 4, 1, {}, SliceSizes, Slice, false},
     {"Concat", 1, kMostInputs, 1, {"axis"}, ConcatSizes, Concat, false},
     {"Split", 1, 1, 2, {"axis", "num_outputs"}, SplitSizes, Split, false},
     {"ReduceMin", 1, 2, 1, {"keepdims", "noop_with_empty_axes"}, ReduceSizes, Reduce<SmallerNumber>, false},
@@ -556,7 +700,11 @@ int64_t TensorScratch(const TensorNode& node, const Tensor* const* x) {
 const char* RunTensorNode(const TensorNode& node, Tensor* tensors, void* scratch) {
   const Tensor* x[kMostInputs];
   Tensor* y[kMostOutputs];
-  for (int i = 0; i < node.input_count; ++i) x[i] = &tensors[node.inputs[i]];
+  for (int i = 0; i < node.input_count; ++i) {
+    Tensor& input = tensors[node.inputs[i]];
+    if (input.counted >= 0) input.dims[0] = tensors[input.counted].dims[0];
+    x[i] = &input;
+  }
   for (int i = 0; i < node.what->outputs; ++i) y[i] = &tensors[node.outputs[i]];
   if (const char* wrong = node.what->sizes(node, x, y)) return wrong;
   if (!node.what->compute) {

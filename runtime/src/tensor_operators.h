@@ -17,10 +17,14 @@ struct Tensor {
   int64_t room;  // bytes at `data`
   bool varies;   // in a plan: whether a run may have fewer numbers
   int buffer;    // of the model, kNoBuffer for a constant
+  int counted;   // the tensor whose first size is this one's, too, -1 if none
+  // In a plan: the largest integers there can be where the numbers of a list are not known, NULL if those are neither.
+  const int64_t* largest;
 
   float* reals() const { return static_cast<float*>(data); }
   int64_t* ints() const { return static_cast<int64_t*>(data); }
   uint8_t* flags() const { return static_cast<uint8_t*>(data); }
+  const int64_t* Largest() const { return data ? ints() : largest; }
   int64_t Count() const;
 };
 
@@ -39,6 +43,7 @@ struct TensorOperator {
   TensorSizes sizes;
   TensorCompute compute;  // NULL where the result is the first input with another size
   bool varies;            // whether the numbers decide on the size of the result
+  bool rises = false;     // whether larger sizes and integers never give smaller ones
 };
 
 struct TensorNode {

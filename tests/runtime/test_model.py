@@ -93,6 +93,7 @@ def network(classes: int, options: Options) -> bytes:
     from mmengine.config import Config
     from mmengine.registry import MODELS, init_default_scope
 
+    from rebnn_mm.export.examples import Image
     from rebnn_mm.export.exporter import export
     from rebnn_mm.utils.config_file import get_config_dir
     from tests.export.networks import lively
@@ -101,7 +102,13 @@ def network(classes: int, options: Options) -> bytes:
     cfg = Config.fromfile(get_config_dir() / 'imagenet/resnet18_rebnn_imagenet.py').model
     cfg.backbone.update(base_channels=16, num_stages=2, strides=(1, 2), dilations=(1, 1), out_indices=(1,))
     cfg.head.update(in_channels=32, num_classes=classes, topk=(1,))
-    return export(lively(MODELS.build(cfg)), options, size=(64, 64), watch=lambda images: ()).data
+    images = [Image(normal(seed, 64, 64), (64, 64)) for seed in range(2)]
+    model = lively(MODELS.build(cfg))
+    return export(model, options, size=(64, 64), calibration=images, watch=lambda images: ()).data
+
+
+def normal(seed: int, height: int, width: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(1, 3, height, width)).astype(np.float32)
 
 
 def compare(data: bytes, folder: Path, *sizes: tuple[int, int]) -> None:
@@ -109,7 +116,7 @@ def compare(data: bytes, folder: Path, *sizes: tuple[int, int]) -> None:
     path.write_bytes(data)
     session = open_timed(path, packed=True, threads=1)
     for seed, size in enumerate(sizes):
-        image = np.random.default_rng(seed).normal(size=(1, 3, *size)).astype(np.float32)
+        image = normal(seed, *size)
         scores, expected = run(data, image), session.run(['scores'], {'image': image})[0]
         if load_kernels().rebnn_isa() == b'avx2':  # elsewhere ONNX Runtime has another order
             assert scores.tobytes() == expected.tobytes()
@@ -122,11 +129,21 @@ def test_the_zoo_classifier_has_the_bits_of_onnx_runtime(tmp_path):
     compare(CLASSIFIER.read_bytes(), tmp_path, (32, 32), (31, 45), (8, 9))
 
 
-@pytest.mark.parametrize('options', [Options(half=True), Options(fast=True)], ids=['half', 'fast'])
+@pytest.mark.parametrize(
+    'options',
+    [
+        Options(half=True),
+        Options(fast=True),
+        Options(half=True, fast=True, int8='all', reduce_range=True),
+        Options(int8='stem', reduce_range=True),
+    ],
+    ids=['half', 'fast', 'int8', 'int8-stem'],
+)
 def test_networks_for_large_images_have_the_bits_of_onnx_runtime(options, tmp_path):
     data = network(600, options)
-    operators = {node.op_type for node in onnx.load_from_string(data).graph.node}
-    assert ('RealStem' in operators, 'Cast' in operators) == (options.fast, options.half)
+    operators = [node.op_type for node in onnx.load_from_string(data).graph.node]
+    assert ('RealStem' in operators, 'Cast' in operators) == (options.fast, options.half and not options.int8)
+    assert operators.count('QuantizeLinear') == {'': 0, 'all': 2, 'stem': 4}[options.int8]
     compare(data, tmp_path, (64, 64), (45, 61))
 
 
