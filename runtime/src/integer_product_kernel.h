@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #elif defined(__SSE2__)
 #include <emmintrin.h>
-#elif defined(__aarch64__)
+#elif defined(__ARM_NEON)
 #include <arm_neon.h>
 #elif defined(__wasm_simd128__)
 #include <wasm_simd128.h>
@@ -64,7 +64,7 @@ struct IntegerSteps {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(y) + 1, sums.high);
   }
 };
-#elif defined(__aarch64__)
+#elif defined(__ARM_NEON)
 struct IntegerSteps {
   struct Sums {
     int32x4_t low, high;
@@ -76,13 +76,21 @@ struct IntegerSteps {
   static Pair Spread(const int16_t* x) {
     int32_t both;
     std::memcpy(&both, x, sizeof both);
-    return vreinterpret_s16_s32(vdup_n_s32(both));
+    return vreinterpret_s16_s32(vset_lane_s32(both, vdup_n_s32(0), 0));
   }
-  static Sums Add(Sums sums, Weights weights, Pair pair) {
+  template <int kTerm>
+  static int32x4_t AddHigh(int32x4_t sums, int16x8_t weights, Pair pair) {
+#if defined(__aarch64__)
+    return vmlal_high_lane_s16(sums, weights, pair, kTerm);
+#else
+    return vmlal_lane_s16(sums, vget_high_s16(weights), pair, kTerm);
+#endif
+  }
+  static Sums Add(Sums sums, const Weights& weights, Pair pair) {
     sums.low = vmlal_lane_s16(sums.low, vget_low_s16(weights.val[0]), pair, 0);
-    sums.high = vmlal_lane_s16(sums.high, vget_high_s16(weights.val[0]), pair, 0);
+    sums.high = AddHigh<0>(sums.high, weights.val[0], pair);
     sums.low = vmlal_lane_s16(sums.low, vget_low_s16(weights.val[1]), pair, 1);
-    sums.high = vmlal_lane_s16(sums.high, vget_high_s16(weights.val[1]), pair, 1);
+    sums.high = AddHigh<1>(sums.high, weights.val[1], pair);
     return sums;
   }
   static void Store(int32_t* y, Sums sums) {
@@ -137,17 +145,19 @@ void MultiplyIntegerTile(const IntegerMatrix& matrix, const IntegerRows& rows, i
   REBNN_UNROLL
   for (int i = 0; i < kTile; ++i) from[i] = rows.x + Smaller(row + i, rows.count - 1) * rows.step;
   const int16_t* weights = matrix.weights + column * matrix.pairs * 2;
+  const auto block = static_cast<ptrdiff_t>(matrix.pairs * 2 * kIntegerBlock);
   typename Steps::Sums sums[kTile][kBlocks];
   REBNN_UNROLL
   for (int i = 0; i < kTile; ++i) {
     REBNN_UNROLL
     for (int b = 0; b < kBlocks; ++b) sums[i][b] = Steps::Zero();
   }
-  for (int64_t k = 0; k < matrix.pairs; ++k) {
+  const int64_t* const end = matrix.places + matrix.pairs;
+  for (const int64_t* at = matrix.places; at != end; ++at, weights += 2 * kIntegerBlock) {
     typename Steps::Weights weight[kBlocks];
     REBNN_UNROLL
-    for (int b = 0; b < kBlocks; ++b) weight[b] = Steps::Load(weights + (b * matrix.pairs + k) * 2 * kIntegerBlock);
-    const int64_t place = matrix.places[k];
+    for (int b = 0; b < kBlocks; ++b) weight[b] = Steps::Load(weights + b * block);
+    const auto place = static_cast<ptrdiff_t>(*at);
     REBNN_UNROLL
     for (int i = 0; i < kTile; ++i) {
       const typename Steps::Pair pair = Steps::Spread(from[i] + place);
@@ -155,7 +165,11 @@ void MultiplyIntegerTile(const IntegerMatrix& matrix, const IntegerRows& rows, i
       for (int b = 0; b < kBlocks; ++b) sums[i][b] = Steps::Add(sums[i][b], weight[b], pair);
     }
   }
-  for (int i = 0; i < kTile && row + i < rows.count; ++i) {
+  // A loop would need an address of the sums, and that they wait in memory from the beginning.
+  REBNN_UNROLL
+  for (int i = 0; i < kTile; ++i) {
+    if (row + i >= rows.count) break;
+    REBNN_UNROLL
     for (int b = 0; b < kBlocks; ++b) Steps::Store(rows.y + (row + i) * width + column + b * kIntegerBlock, sums[i][b]);
   }
 }

@@ -31,6 +31,7 @@ extern const RealKernels kNeonReal;
 #if defined(__ARM_PCS_VFP)
 extern const StemKernels kNeonStem;
 void AlignWithNeon(const Region& region);
+void MultiplyIntegersWithNeon(const IntegerMatrix& matrix, const IntegerRows& rows);
 #endif
 
 }  // namespace rebnn

@@ -15,6 +15,8 @@ const RealKernels kNeonReal = {kStem, Align<4, 8>, MeanOfSquare, UpsampleAdd, Mu
 const StemKernels kNeonStem = StemEngine<FloatProducts<4, 2, 4>>::Kernels("float32");
 
 void AlignWithNeon(const Region& region) { Align<4, 4>(region); }
+
+void MultiplyIntegersWithNeon(const IntegerMatrix& matrix, const IntegerRows& rows) { MultiplyIntegers<2>(matrix, rows); }
 #endif
 
 }  // namespace rebnn

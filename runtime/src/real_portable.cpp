@@ -10,7 +10,8 @@ constexpr StemKernels kStem = StemEngine<FloatProducts<4, 2, 2>>::Kernels("float
 
 const RealKernels kPortableReal = {kStem, Align<4, 8>, MeanOfSquare, UpsampleAdd, Multiply<4, 2>, MultiplyIntegers<2>};
 #if defined(__ARM_PCS_VFP)
-const RealKernels kNeonReal = {kNeonStem, AlignWithNeon, MeanOfSquare, UpsampleAdd, Multiply<4, 2>, MultiplyIntegers<2>};
+const RealKernels kNeonReal = {kNeonStem,   AlignWithNeon,  MeanOfSquare,
+                               UpsampleAdd, Multiply<4, 2>, MultiplyIntegersWithNeon};
 #endif
 
 }  // namespace rebnn
