@@ -19,6 +19,8 @@ struct RealKernels {
   void (&upsample_add)(const UpsampledRow& row);
   void (&multiply)(const RealMatrix& matrix, const RealRows& rows);
   void (&multiply_integers)(const IntegerMatrix& matrix, const IntegerRows& rows);
+  // For a processor that HasDotProducts(). NULL where there are none.
+  void (*multiply_bytes)(const IntegerMatrix& matrix, const ByteRows& rows) = nullptr;
 };
 
 extern const RealKernels kPortableReal;
@@ -28,7 +30,9 @@ extern const RealKernels kAvx512Real;
 #elif defined(__aarch64__) || defined(__ARM_PCS_VFP)
 extern const RealKernels kNeonReal;
 #endif
-#if defined(__ARM_PCS_VFP)
+#if defined(__aarch64__)
+void MultiplyBytesWithNeon(const IntegerMatrix& matrix, const ByteRows& rows);
+#elif defined(__ARM_PCS_VFP)
 extern const StemKernels kNeonStem;
 void AlignWithNeon(const Region& region);
 void MultiplyIntegersWithNeon(const IntegerMatrix& matrix, const IntegerRows& rows);

@@ -10,7 +10,8 @@ constexpr StemKernels kStem = StemEngine<FloatProducts<4, 4, 4>>::Kernels("float
 
 }  // namespace
 
-const RealKernels kNeonReal = {kStem, Align<4, 8>, MeanOfSquare, UpsampleAdd, Multiply<4, 4>, MultiplyIntegers<4>};
+const RealKernels kNeonReal = {kStem,          Align<4, 8>,         MeanOfSquare,         UpsampleAdd,
+                               Multiply<4, 4>, MultiplyIntegers<4>, MultiplyBytesWithNeon};
 #else
 const StemKernels kNeonStem = StemEngine<FloatProducts<4, 2, 4>>::Kernels("float32");
 

@@ -30,17 +30,19 @@ struct Integers {
   float low, high;       // between which a convolution rounds to whole numbers
 };
 
-// Rows of whole numbers times a matrix: real numbers. Scratch of IntegerScratch() bytes.
+// Rows of whole numbers, which follow each other, times a matrix: real numbers. IntegerScratch() bytes for sums, and
+// ByteScratch() for rows of 8 bits.
 void MultiplyIntegerRows(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
-                         const IntegerRows& rows, float* y);
+                         const IntegerRows& rows, float* y, int8_t* scratch);
 int64_t IntegerScratch(int64_t columns);
+int64_t ByteScratch(int64_t depth);
 
 // A convolution of a map; scratch for the padded map.
 void ConvolveMap(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x, float* y,
                  float* scratch);
-// The same of whole numbers, to such; `sums` as above, and scratch for the padded map and a number more.
+// The same of whole numbers, to such; `sums` as above, and scratch for the padded map and 4 bytes more.
 void ConvolveIntegers(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
-                      const Windows& windows, const int16_t* x, int16_t* y, int32_t* sums, int16_t* scratch);
+                      const Windows& windows, const int16_t* x, int16_t* y, int32_t* sums, void* scratch);
 
 // Whole numbers x / unit between two, and back.
 void QuantizeReals(int64_t count, float unit, float low, float high, const float* x, int16_t* y);

@@ -28,7 +28,7 @@ done
 
 cmake -S "$source" -B "$build" -DREBNN_BUILD_TESTS=ON -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$machine" \
   -DCMAKE_C_COMPILER="$compiler-gcc" -DCMAKE_CXX_COMPILER="$compiler-g++" > /dev/null
-cmake --build "$build" --target test_sums test_steps test_stem test_threads test_arguments test_regions fuzz_conv test_image test_text test_model > /dev/null
+cmake --build "$build" --target test_sums test_steps test_stem test_integers test_threads test_arguments test_regions fuzz_conv test_image test_text test_model > /dev/null
 
 run() {
   REBNN_ISA=$isa "qemu-$machine" -cpu "$cpu" -L "/usr/$compiler" "$build/tests/$1" "${@:2}"
@@ -44,6 +44,7 @@ for cpu in $cores; do
     run test_sums "$every"
     run test_steps "$every"
     run test_stem
+    run test_integers
     run test_threads
     run test_arguments
     run test_regions "$((fuzz / 10))" 1

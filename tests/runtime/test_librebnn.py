@@ -77,6 +77,7 @@ def plain() -> Path:
         'test_sums',
         'test_steps',
         'test_stem',
+        'test_integers',
         'test_threads',
         'test_arguments',
         'test_image',
@@ -97,6 +98,7 @@ def address(tmp_path_factory) -> Path:
         BUILDS / 'address',
         [
             'fuzz_conv',
+            'test_integers',
             'test_arguments',
             'test_image',
             'test_model',
@@ -130,6 +132,17 @@ def test_steps_after_the_sum_equal_scalar_code(plain, isa):
 @pytest.mark.parametrize('isa', ISAS)
 def test_stem_equals_sums_in_double_precision(plain, isa):
     assert '18 cases' in run_program(plain / 'tests' / 'test_stem', isa)
+
+
+@pytest.mark.parametrize('isa', ISAS)
+def test_int8_layers_equal_integer_arithmetic(plain, isa):
+    assert '126 layers, every number is equal' in run_program(plain / 'tests' / 'test_integers', isa)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('isa', ISAS)
+def test_int8_layers_under_address_sanitizer(address, isa):
+    run_program(address / 'tests' / 'test_integers', isa, 2)
 
 
 @pytest.mark.parametrize('isa', ISAS)
@@ -348,7 +361,7 @@ def test_an_example_prints_what_it_should(plain, tmp_path, source, printed, mode
 @pytest.mark.parametrize(
     ('compiler', 'options', 'others'),
     [
-        ('aarch64-linux-gnu-g++', ['-march=armv8.2-a+fp16'], {'stem_half_neon'}),
+        ('aarch64-linux-gnu-g++', ['-march=armv8.2-a+fp16+dotprod'], {'integer_dot_neon', 'stem_half_neon'}),
         ('arm-linux-gnueabihf-g++', ['-march=armv7-a', '-mfpu=neon'], set()),
     ],
 )
@@ -403,6 +416,61 @@ def test_a_board_gets_the_kernels_of_its_slowest_core(tmp_path):
         assert f'instruction set: {expected}\n' in done.stdout, registers
 
 
+def every_digit() -> str:
+    """The program that detects, printing all bits of all that it finds."""
+    source = (ROOT / 'demo' / 'detect.c').read_text()
+    for printed, exact in (('%.2f', '%a'), ('%.0f', '%a'), ('scores[i] >= 0.5f', 'scores[i] >= 0')):
+        assert printed in source
+        source = source.replace(printed, exact)
+    return source
+
+
+@pytest.mark.slow
+@pytest.mark.skipif('avx2' not in ISAS, reason='compares with kernels of x86-64')
+@pytest.mark.parametrize(
+    ('machine', 'triple', 'core', 'isa', 'same'),
+    [
+        ('aarch64', 'aarch64-linux-gnu', 'cortex-a53', 'neon_a55', 'avx2'),
+        ('aarch64', 'aarch64-linux-gnu', 'cortex-a76', 'neon', 'avx2'),  # with SDOT
+        ('aarch64', 'aarch64-linux-gnu', 'cortex-a53', 'portable', 'portable'),
+        ('arm', 'arm-linux-gnueabihf', 'cortex-a7', 'neon', 'portable'),  # no multiply-add that keeps small numbers
+        ('arm', 'arm-linux-gnueabihf', 'cortex-a9', 'portable', 'portable'),
+    ],
+)
+def test_detectors_of_arm_boards_by_emulation(plain, tmp_path, machine, triple, core, isa, same):
+    """The same bits of boxes and scores as on x86-64."""
+    compilers = [f'-DCMAKE_{name}={tool(f"{triple}-{program}")}' for name, program in COMPILERS]
+    system = ['-DCMAKE_SYSTEM_NAME=Linux', f'-DCMAKE_SYSTEM_PROCESSOR={machine}']
+    library = build(BUILDS / machine, ['rebnn_static'], '', *system, *compilers) / 'librebnn_static.a'
+    (tmp_path / 'detect.c').write_text(every_digit())
+    flags = ['-std=c11', f'-I{RUNTIME / "include"}', tmp_path / 'detect.c']
+    for compiler, archive, program in (
+        (tool(f'{triple}-gcc'), library, 'there'),
+        (tool('cc'), plain / 'librebnn_static.a', 'here'),
+    ):
+        subprocess.run([compiler, *flags, archive, '-static', '-o', tmp_path / program], check=True)
+    photo = tmp_path / 'photo.ppm'
+    for name, picture in (
+        ('blood-cells-nano', 'BloodImage_00021.jpg'),
+        ('blood-cells-tiny', 'BloodImage_00021.jpg'),
+        ('board-defects', 'board.png'),
+    ):
+        PIL.Image.open(zoo_path(f'zoo:{picture}')).convert('RGB').resize((640, 480)).save(photo)
+        printed = [
+            run_example([*command, zoo_path(f'zoo:{name}'), photo], kernels)
+            for command, kernels in (
+                ([tool(f'qemu-{machine}'), '-cpu', core, tmp_path / 'there'], isa),
+                ([tmp_path / 'here'], same),
+            )
+        ]
+        assert printed[0] == printed[1] and len(printed[0].splitlines()) > 50
+
+
+def run_example(command: list, isa: str) -> str:
+    environment = {**os.environ, 'REBNN_ISA': isa}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ('machine', 'cores', 'kernels'),
@@ -422,3 +490,5 @@ def test_cores_of_arm_boards_by_emulation(machine, cores, kernels):
     for run in [f'{cores[0]}, portable', *runs]:
         assert f'--- {run}\n' in done.stdout
     assert done.stdout.count('every sum is equal') == 1 + len(runs)
+    # Where the core has SDOT.
+    assert done.stdout.count(' of both forms, every number is equal') == (4 if machine == 'aarch64' else 0)
