@@ -80,6 +80,14 @@ bool HasNeon() {
   return false;
 #endif
 }
+
+bool HasVfpv4() {
+#if defined(__linux__)
+  return getauxval(AT_HWCAP) & HWCAP_VFPv4;
+#else
+  return false;
+#endif
+}
 #endif
 
 struct InstructionSet {

@@ -33,9 +33,11 @@ extern const RealKernels kNeonReal;
 #if defined(__aarch64__)
 void MultiplyBytesWithNeon(const IntegerMatrix& matrix, const ByteRows& rows);
 #elif defined(__ARM_PCS_VFP)
+extern const RealKernels kVfpv4Real;
 extern const StemKernels kNeonStem;
 void AlignWithNeon(const Region& region);
 void MultiplyIntegersWithNeon(const IntegerMatrix& matrix, const IntegerRows& rows);
+void MultiplyWithVfpv4(const RealMatrix& matrix, const RealRows& rows);
 #endif
 
 }  // namespace rebnn

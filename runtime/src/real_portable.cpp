@@ -12,6 +12,8 @@ const RealKernels kPortableReal = {kStem, Align<4, 8>, MeanOfSquare, UpsampleAdd
 #if defined(__ARM_PCS_VFP)
 const RealKernels kNeonReal = {kNeonStem,   AlignWithNeon,  MeanOfSquare,
                                UpsampleAdd, Multiply<4, 2>, MultiplyIntegersWithNeon};
+const RealKernels kVfpv4Real = {kNeonStem,   AlignWithNeon,     MeanOfSquare,
+                                UpsampleAdd, MultiplyWithVfpv4, MultiplyIntegersWithNeon};
 #endif
 
 }  // namespace rebnn

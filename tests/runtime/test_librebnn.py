@@ -362,7 +362,7 @@ def test_an_example_prints_what_it_should(plain, tmp_path, source, printed, mode
     ('compiler', 'options', 'others'),
     [
         ('aarch64-linux-gnu-g++', ['-march=armv8.2-a+fp16+dotprod'], {'integer_dot_neon', 'stem_half_neon'}),
-        ('arm-linux-gnueabihf-g++', ['-march=armv7-a', '-mfpu=neon'], set()),
+        ('arm-linux-gnueabihf-g++', ['-march=armv7-a', '-mfpu=neon-vfpv4'], {'real_vfpv4'}),
     ],
 )
 def test_the_kernels_for_arm_compile(compiler, options, others):
@@ -380,7 +380,8 @@ def test_neon_of_32_bits_is_chosen_where_the_core_has_it():
     system = ['-DCMAKE_SYSTEM_NAME=Linux', '-DCMAKE_SYSTEM_PROCESSOR=arm']
     program = build(BUILDS / 'arm', ['test_arguments'], '', *system, *compilers) / 'tests' / 'test_arguments'
     for core, wanted, printed in (
-        ('cortex-a7', '', 'instruction set: neon\n'),
+        ('cortex-a7', '', 'instruction set: neon_vfpv4\n'),
+        ('cortex-a9', '', 'instruction set: neon\n'),
         ('cortex-a7,neon=off', '', 'instruction set: portable\n'),
         ('cortex-a7,neon=off', 'neon', "skipped: REBNN_ISA is 'neon', which this processor lacks"),
     ):
@@ -433,7 +434,8 @@ def every_digit() -> str:
         ('aarch64', 'aarch64-linux-gnu', 'cortex-a53', 'neon_a55', 'avx2'),
         ('aarch64', 'aarch64-linux-gnu', 'cortex-a76', 'neon', 'avx2'),  # with SDOT
         ('aarch64', 'aarch64-linux-gnu', 'cortex-a53', 'portable', 'portable'),
-        ('arm', 'arm-linux-gnueabihf', 'cortex-a7', 'neon', 'portable'),  # no multiply-add that keeps small numbers
+        ('arm', 'arm-linux-gnueabihf', 'cortex-a7', 'neon_vfpv4', 'avx2'),
+        ('arm', 'arm-linux-gnueabihf', 'cortex-a9', 'neon', 'portable'),
         ('arm', 'arm-linux-gnueabihf', 'cortex-a9', 'portable', 'portable'),
     ],
 )
@@ -473,21 +475,21 @@ def run_example(command: list, isa: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ('machine', 'cores', 'kernels'),
+    ('machine', 'cores'),
     [
-        ('aarch64', ['cortex-a53', 'cortex-a72', 'cortex-a76', 'max'], ['neon', 'neon_a55']),
-        ('arm', ['cortex-a7', 'cortex-a9'], ['neon']),
+        ('aarch64', dict.fromkeys(['cortex-a53', 'cortex-a72', 'cortex-a76', 'max'], ['neon', 'neon_a55'])),
+        ('arm', {'cortex-a7': ['neon', 'neon_vfpv4'], 'cortex-a9': ['neon']}),
     ],
 )
-def test_cores_of_arm_boards_by_emulation(machine, cores, kernels):
+def test_cores_of_arm_boards_by_emulation(machine, cores):
     """The whole suite, on a small part of the grids, for the instruction sets of some cores."""
     command = ['bash', RUNTIME / 'tests' / 'run_qemu.sh', BUILDS / machine, '200', '100']
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, 'MACHINE': machine})
     if done.returncode == SKIPPED:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stdout + done.stderr
-    runs = [f'{core}, {isa}' for core in cores for isa in kernels]
-    for run in [f'{cores[0]}, portable', *runs]:
+    runs = [f'{core}, {isa}' for core, kernels in cores.items() for isa in kernels]
+    for run in [f'{next(iter(cores))}, portable', *runs]:
         assert f'--- {run}\n' in done.stdout
     assert done.stdout.count('every sum is equal') == 1 + len(runs)
     # Where the core has SDOT.
