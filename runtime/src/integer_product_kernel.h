@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #elif defined(__SSE2__)
 #include <emmintrin.h>
-#elif defined(__aarch64__)
+#elif defined(__ARM_NEON)
 #include <arm_neon.h>
 #elif defined(__wasm_simd128__)
 #include <wasm_simd128.h>
@@ -20,13 +20,19 @@
 namespace rebnn {
 namespace {
 
+// Parts of two terms.
+struct PairSteps {
+  static constexpr int64_t kTerms = 2;
+  static const int16_t* WeightsOf(const IntegerMatrix& matrix) { return matrix.weights; }
+};
+
 // Sums of a block of columns, its weights for a pair of terms, and a row's pair.
 #if defined(__AVX2__)
-struct IntegerSteps {
+struct IntegerSteps : PairSteps {
   using Sums = __m256i;
   using Weights = __m256i;
   using Pair = __m256i;
-  static Sums Zero() { return _mm256_setzero_si256(); }
+  static Sums Start(const IntegerMatrix&, int64_t) { return _mm256_setzero_si256(); }
   static Weights Load(const int16_t* weights) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights)); }
   static Pair Spread(const int16_t* x) {
     int32_t both;
@@ -39,13 +45,13 @@ struct IntegerSteps {
   static void Store(int32_t* y, Sums sums) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), sums); }
 };
 #elif defined(__SSE2__)
-struct IntegerSteps {
+struct IntegerSteps : PairSteps {
   struct Sums {
     __m128i low, high;
   };
   using Weights = Sums;
   using Pair = __m128i;
-  static Sums Zero() { return {_mm_setzero_si128(), _mm_setzero_si128()}; }
+  static Sums Start(const IntegerMatrix&, int64_t) { return {_mm_setzero_si128(), _mm_setzero_si128()}; }
   static Weights Load(const int16_t* weights) {
     const auto from = reinterpret_cast<const __m128i*>(weights);
     return {_mm_loadu_si128(from), _mm_loadu_si128(from + 1)};
@@ -64,25 +70,33 @@ struct IntegerSteps {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(y) + 1, sums.high);
   }
 };
-#elif defined(__aarch64__)
-struct IntegerSteps {
+#elif defined(__ARM_NEON)
+struct IntegerSteps : PairSteps {
   struct Sums {
     int32x4_t low, high;
   };
   using Weights = int16x8x2_t;
   using Pair = int16x4_t;
-  static Sums Zero() { return {vdupq_n_s32(0), vdupq_n_s32(0)}; }
+  static Sums Start(const IntegerMatrix&, int64_t) { return {vdupq_n_s32(0), vdupq_n_s32(0)}; }
   static Weights Load(const int16_t* weights) { return vld2q_s16(weights); }
   static Pair Spread(const int16_t* x) {
     int32_t both;
     std::memcpy(&both, x, sizeof both);
-    return vreinterpret_s16_s32(vdup_n_s32(both));
+    return vreinterpret_s16_s32(vset_lane_s32(both, vdup_n_s32(0), 0));
   }
-  static Sums Add(Sums sums, Weights weights, Pair pair) {
+  template <int kTerm>
+  static int32x4_t AddHigh(int32x4_t sums, int16x8_t weights, Pair pair) {
+#if defined(__aarch64__)
+    return vmlal_high_lane_s16(sums, weights, pair, kTerm);
+#else
+    return vmlal_lane_s16(sums, vget_high_s16(weights), pair, kTerm);
+#endif
+  }
+  static Sums Add(Sums sums, const Weights& weights, Pair pair) {
     sums.low = vmlal_lane_s16(sums.low, vget_low_s16(weights.val[0]), pair, 0);
-    sums.high = vmlal_lane_s16(sums.high, vget_high_s16(weights.val[0]), pair, 0);
+    sums.high = AddHigh<0>(sums.high, weights.val[0], pair);
     sums.low = vmlal_lane_s16(sums.low, vget_low_s16(weights.val[1]), pair, 1);
-    sums.high = vmlal_lane_s16(sums.high, vget_high_s16(weights.val[1]), pair, 1);
+    sums.high = AddHigh<1>(sums.high, weights.val[1], pair);
     return sums;
   }
   static void Store(int32_t* y, Sums sums) {
@@ -91,13 +105,13 @@ struct IntegerSteps {
   }
 };
 #elif defined(__wasm_simd128__)
-struct IntegerSteps {
+struct IntegerSteps : PairSteps {
   struct Sums {
     v128_t low, high;
   };
   using Weights = Sums;
   using Pair = v128_t;
-  static Sums Zero() { return {wasm_i32x4_const_splat(0), wasm_i32x4_const_splat(0)}; }
+  static Sums Start(const IntegerMatrix&, int64_t) { return {wasm_i32x4_const_splat(0), wasm_i32x4_const_splat(0)}; }
   static Weights Load(const int16_t* weights) { return {wasm_v128_load(weights), wasm_v128_load(weights + 8)}; }
   static Pair Spread(const int16_t* x) { return wasm_v128_load32_splat(x); }
   static Sums Add(Sums sums, Weights weights, Pair pair) {
@@ -110,13 +124,13 @@ struct IntegerSteps {
   }
 };
 #else
-struct IntegerSteps {
+struct IntegerSteps : PairSteps {
   struct Sums {
     int32_t of[kIntegerBlock];
   };
   using Weights = const int16_t*;
   using Pair = const int16_t*;
-  static Sums Zero() { return {}; }
+  static Sums Start(const IntegerMatrix&, int64_t) { return {}; }
   static Weights Load(const int16_t* weights) { return weights; }
   static Pair Spread(const int16_t* x) { return x; }
   static Sums Add(Sums sums, Weights weights, Pair pair) {
@@ -128,46 +142,58 @@ struct IntegerSteps {
 #endif
 
 // kTile rows and kBlocks blocks of columns at once, their sums in registers.
-template <int kBlocks, int kTile>
-void MultiplyIntegerTile(const IntegerMatrix& matrix, const IntegerRows& rows, int64_t row, int64_t column) {
-  using Steps = IntegerSteps;
+template <class Steps, int kBlocks, int kTile, class Number>
+void MultiplyIntegerTile(const IntegerMatrix& matrix, const RowsOf<Number>& rows, int64_t row, int64_t column) {
   const int64_t width = (matrix.columns + kIntegerBlock - 1) / kIntegerBlock * kIntegerBlock;
   // Rows beyond the last one are the last one again, and are not stored.
-  const int16_t* from[kTile];
+  const Number* from[kTile];
   REBNN_UNROLL
   for (int i = 0; i < kTile; ++i) from[i] = rows.x + Smaller(row + i, rows.count - 1) * rows.step;
-  const int16_t* weights = matrix.weights + column * matrix.pairs * 2;
+  constexpr int64_t kPart = Steps::kTerms * kIntegerBlock;
+  const Number* weights = Steps::WeightsOf(matrix) + column / kIntegerBlock * matrix.parts * kPart;
+  const auto block = static_cast<ptrdiff_t>(matrix.parts * kPart);
   typename Steps::Sums sums[kTile][kBlocks];
   REBNN_UNROLL
-  for (int i = 0; i < kTile; ++i) {
+  for (int b = 0; b < kBlocks; ++b) {
+    const typename Steps::Sums start = Steps::Start(matrix, column + b * kIntegerBlock);
     REBNN_UNROLL
-    for (int b = 0; b < kBlocks; ++b) sums[i][b] = Steps::Zero();
+    for (int i = 0; i < kTile; ++i) sums[i][b] = start;
   }
-  for (int64_t k = 0; k < matrix.pairs; ++k) {
+  const int64_t* const end = matrix.places + matrix.parts;
+  for (const int64_t* at = matrix.places; at != end; ++at, weights += kPart) {
     typename Steps::Weights weight[kBlocks];
     REBNN_UNROLL
-    for (int b = 0; b < kBlocks; ++b) weight[b] = Steps::Load(weights + (b * matrix.pairs + k) * 2 * kIntegerBlock);
-    const int64_t place = matrix.places[k];
+    for (int b = 0; b < kBlocks; ++b) weight[b] = Steps::Load(weights + b * block);
+    const auto place = static_cast<ptrdiff_t>(*at);
     REBNN_UNROLL
     for (int i = 0; i < kTile; ++i) {
-      const typename Steps::Pair pair = Steps::Spread(from[i] + place);
+      const auto part = Steps::Spread(from[i] + place);
       REBNN_UNROLL
-      for (int b = 0; b < kBlocks; ++b) sums[i][b] = Steps::Add(sums[i][b], weight[b], pair);
+      for (int b = 0; b < kBlocks; ++b) sums[i][b] = Steps::Add(sums[i][b], weight[b], part);
     }
   }
-  for (int i = 0; i < kTile && row + i < rows.count; ++i) {
+  // A loop would need an address of the sums, and that they wait in memory from the beginning.
+  REBNN_UNROLL
+  for (int i = 0; i < kTile; ++i) {
+    if (row + i >= rows.count) break;
+    REBNN_UNROLL
     for (int b = 0; b < kBlocks; ++b) Steps::Store(rows.y + (row + i) * width + column + b * kIntegerBlock, sums[i][b]);
   }
 }
 
-template <int kTile>
-void MultiplyIntegers(const IntegerMatrix& matrix, const IntegerRows& rows) {
+template <class Steps, int kTile, class Number>
+void MultiplyRows(const IntegerMatrix& matrix, const RowsOf<Number>& rows) {
   int64_t column = 0;
   for (; column + kIntegerBlock < matrix.columns; column += 2 * kIntegerBlock) {
-    for (int64_t row = 0; row < rows.count; row += kTile) MultiplyIntegerTile<2, kTile>(matrix, rows, row, column);
+    for (int64_t row = 0; row < rows.count; row += kTile) MultiplyIntegerTile<Steps, 2, kTile>(matrix, rows, row, column);
   }
   if (column >= matrix.columns) return;
-  for (int64_t row = 0; row < rows.count; row += kTile) MultiplyIntegerTile<1, kTile>(matrix, rows, row, column);
+  for (int64_t row = 0; row < rows.count; row += kTile) MultiplyIntegerTile<Steps, 1, kTile>(matrix, rows, row, column);
+}
+
+template <int kTile>
+void MultiplyIntegers(const IntegerMatrix& matrix, const IntegerRows& rows) {
+  MultiplyRows<IntegerSteps, kTile>(matrix, rows);
 }
 
 }  // namespace

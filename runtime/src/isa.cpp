@@ -3,6 +3,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 #elif defined(__ARM_PCS_VFP) && defined(__linux__)
 #include <asm/hwcap.h>
@@ -78,6 +80,14 @@ bool HasNeon() {
   return false;
 #endif
 }
+
+bool HasVfpv4() {
+#if defined(__linux__)
+  return getauxval(AT_HWCAP) & HWCAP_VFPv4;
+#else
+  return false;
+#endif
+}
 #endif
 
 struct InstructionSet {
@@ -137,6 +147,16 @@ int Choose() {
 #if defined(__x86_64__)
 bool HasBf16() { return HasAvx512() && Has(kHasAvx512Bf16); }
 #endif
+
+bool HasDotProducts() {
+#if defined(__APPLE__) && defined(__aarch64__)
+  return true;  // every Apple silicon has them
+#elif defined(__aarch64__) && defined(__linux__)
+  return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+#else
+  return false;
+#endif
+}
 
 const Kernels* ChosenKernels() {
   const int chosen = Choose();

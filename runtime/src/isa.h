@@ -42,6 +42,9 @@ const Kernels* ChosenKernels();
 bool HasBf16();
 #endif
 
+// Whether it adds up four products of 8 bits at once, and there are kernels for that.
+bool HasDotProducts();
+
 }  // namespace rebnn
 
 #endif  // REBNN_SRC_ISA_H_

@@ -9,6 +9,7 @@ REBNN_X86_64(ssse3, kSsse3, Has(kHasSsse3), true)
 // from core to core.
 REBNN_AARCH64(neon_a55, kNeonA55, true, HasCoreInOrder())
 REBNN_AARCH64(neon, kNeon, true, true)
+REBNN_ARM(neon_vfpv4, kNeonVfpv4, HasNeon() && HasVfpv4(), true)
 REBNN_ARM(neon, kNeon, HasNeon(), true)
 REBNN_WASM(simd128, kSimd128, true, true)
 #if !defined(__wasm__)

@@ -91,11 +91,12 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
       return REBNN_OK;
     case Work::kIntegerConv:
       ConvolveIntegers(kernels, step.integer_matrix, step.integers, step.windows, memory.IntegersOf(step.x),
-                       memory.IntegersOf(step.y), sums, reinterpret_cast<int16_t*>(scratch));
+                       memory.IntegersOf(step.y), sums, scratch);
       return REBNN_OK;
     case Work::kIntegerProduct:
       MultiplyIntegerRows(kernels, step.integer_matrix, step.integers,
-                          {memory.IntegersOf(step.x), rows, step.depth, sums}, y);
+                          {memory.IntegersOf(step.x), rows, step.depth, sums}, y,
+                          reinterpret_cast<int8_t*>(scratch));
       return REBNN_OK;
     case Work::kQuantize:
       kernels.elements.quantize(rows, step.unit, step.integers, x, memory.IntegersOf(step.y));

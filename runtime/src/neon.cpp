@@ -293,7 +293,11 @@ constexpr const StemKernels* kHalfStem = nullptr;
 
 const Kernels kNeon = {Base::kWordBytes, Base::kBlockLanes, Base::kMaxGroups * kGroup, nullptr, Packer<Base>::Pack,
                        Engine<Base>::Convolve, Attender<Base>::Attend, kImagePortable, kNeonReal, kHalfStem};
-#if defined(__aarch64__)
+#if defined(__ARM_PCS_VFP)
+const Kernels kNeonVfpv4 = {Base::kWordBytes, Base::kBlockLanes, Base::kMaxGroups * kGroup, nullptr,
+                            Packer<Base>::Pack, Engine<Base>::Convolve, Attender<Base>::Attend,
+                            kImagePortable, kVfpv4Real, kHalfStem};
+#else
 using CortexA55 = Neon<true>;
 
 const Kernels kNeonA55 = {CortexA55::kWordBytes, CortexA55::kBlockLanes, CortexA55::kMaxGroups * kGroup, nullptr,

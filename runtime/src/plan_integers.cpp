@@ -10,6 +10,7 @@ namespace rebnn {
 namespace {
 
 constexpr float kMostLevel = 255;
+constexpr int64_t kMiddleLevel = 128;
 // Of terms, so that their sum is an int32 whatever the numbers are.
 constexpr int64_t kMostDepth = 32768;
 
@@ -51,35 +52,52 @@ const float* Planner::Factors(const Value& weights, int64_t columns, float x_uni
   return factors;
 }
 
-bool Planner::MakeIntegerMatrix(const Value& weights, int64_t columns, int64_t channels, const Windows* windows,
-                                Steps steps) {
+bool Planner::MakeIntegerMatrix(const Value& weights, int64_t columns, int64_t channels, int64_t zero,
+                                const Windows* windows, Steps steps) {
   const int64_t rows = windows ? windows->kernel[0] : 1, taps = windows ? rows * windows->kernel[1] : 1;
   if (channels > kMostDepth / taps) return Refuse("sums more products than any int8 layer of a packed model");
   if (!SuitsColumns(weights.units, kFloat, columns) || !SuitsColumns(weights.zeros, kInt8, columns)) {
     return Refuse("has weights with other scales than one of each output channel");
   }
-  const int64_t half = CeilDiv(channels, 2), pairs = taps * half, blocks = CeilDiv(columns, kIntegerBlock);
-  auto numbers = static_cast<int16_t*>(Keep(Product({blocks, pairs}), kIntegerBlock * 2 * sizeof(int16_t)));
-  auto places = numbers ? static_cast<int64_t*>(Keep(pairs, sizeof(int64_t))) : nullptr;
-  if (!places) return false;
-  step_->integer_matrix = {pairs, columns, numbers, places};
+  const auto at = [](const Constant& constant, int64_t i) { return static_cast<int8_t>(constant.raw.data[i]); };
+  // Weights that differ from their zero points by more than 8 bits hold stay with 16.
+  bool has_bytes = model_.kernels->real.multiply_bytes && HasDotProducts();
+  for (size_t i = 0; i < weights.zeros.raw.size; ++i) has_bytes = has_bytes && at(weights.zeros, i) == 0;
+  const int64_t terms = has_bytes ? 4 : 2, of_tap = CeilDiv(channels, terms), parts = taps * of_tap;
+  const int64_t blocks = CeilDiv(columns, kIntegerBlock), number_bytes = has_bytes ? sizeof(int8_t) : sizeof(int16_t);
+  void* numbers = Keep(Product({blocks, parts}), kIntegerBlock * terms * number_bytes);
+  auto places = numbers ? static_cast<int64_t*>(Keep(parts, sizeof(int64_t))) : nullptr;
+  auto start = places ? static_cast<int32_t*>(Keep(blocks, kIntegerBlock * sizeof(int32_t))) : nullptr;
+  if (!start) return false;
+  const auto words = static_cast<int16_t*>(numbers);
+  const auto bytes = static_cast<int8_t*>(numbers);
+  step_->integer_matrix = {parts, columns, places, words, nullptr, start, 0};
+  if (has_bytes) step_->integer_matrix = {parts, columns, places, nullptr, bytes, start, zero - kMiddleLevel};
+  std::fill(start, start + blocks * kIntegerBlock, 0);
   for (int64_t tap = 0; tap < taps; ++tap) {
     int64_t place = 0;
     if (windows) {
       const int64_t row = tap / windows->kernel[1] * windows->dilation[0];
       place = (row * windows->Padded(1) + tap % windows->kernel[1] * windows->dilation[1]) * channels;
     }
-    for (int64_t pair = 0; pair < half; ++pair) *places++ = place + 2 * pair;
+    for (int64_t part = 0; part < of_tap; ++part) *places++ = place + terms * part;
   }
-  const auto at = [](const Constant& constant, int64_t i) { return static_cast<int8_t>(constant.raw.data[i]); };
+  int64_t to = 0;
   for (int64_t first = 0; first < columns; first += kIntegerBlock) {
-    for (int64_t term = 0; term < pairs; ++term) {
-      for (int64_t i = 0; i < kIntegerBlock * 2; ++i, ++numbers) {
-        const int64_t c = first + i / 2, channel = term % half * 2 + i % 2;
-        *numbers = 0;
-        if (c >= columns || channel >= channels) continue;
-        const int64_t from = c * steps.column + channel * steps.channel + term / half * steps.tap;
-        *numbers = static_cast<int16_t>(at(weights.constant, from) - at(weights.zeros, PlaceOf(weights.zeros, c)));
+    for (int64_t part = 0; part < parts; ++part) {
+      for (int64_t i = 0; i < kIntegerBlock * terms; ++i, ++to) {
+        const int64_t c = first + i / terms, channel = part % of_tap * terms + i % terms;
+        int number = 0;
+        if (c < columns && channel < channels) {
+          const int64_t from = c * steps.column + channel * steps.channel + part / of_tap * steps.tap;
+          number = at(weights.constant, from) - at(weights.zeros, PlaceOf(weights.zeros, c));
+        }
+        if (has_bytes) {
+          bytes[to] = static_cast<int8_t>(number);
+          start[c] += static_cast<int32_t>(kMiddleLevel - zero) * number;
+        } else {
+          words[to] = static_cast<int16_t>(number);
+        }
       }
     }
   }
@@ -114,7 +132,7 @@ bool Planner::IntegerConv(const Value& x) {
   const int64_t columns = dims[0], taps = dims[2] * dims[3];
   Windows& windows = step_->windows;
   if (!ReadWindows(x, dims + 2, &windows) ||
-      !MakeIntegerMatrix(*weights, columns, dims[1], &windows, {dims[1] * taps, taps, 1})) {
+      !MakeIntegerMatrix(*weights, columns, dims[1], x.axis, &windows, {dims[1] * taps, taps, 1})) {
     return false;
   }
   if (!(step_->integers.factor = Factors(*weights, columns, x.unit, 1))) return false;
@@ -140,8 +158,9 @@ bool Planner::IntegerProduct(const Value& x, bool is_transposed) {
   }
   const int64_t depth = weights->constant.dims[is_transposed], columns = weights->constant.dims[!is_transposed];
   const Steps steps = is_transposed ? Steps{depth, 1, 0} : Steps{1, columns, 0};
-  if (!MakeIntegerMatrix(*weights, columns, depth, nullptr, steps) || !AddIntegers(2, columns)) return false;
-  step_->scratch = IntegerScratch(columns);
+  if (!MakeIntegerMatrix(*weights, columns, depth, x.axis, nullptr, steps) || !AddIntegers(2, columns)) return false;
+  if (step_->integer_matrix.bytes) step_->sums = CeilDiv(ByteScratch(depth), kAlignment) * int64_t{kAlignment};
+  step_->scratch = step_->sums + IntegerScratch(columns);
   step_->depth = depth;
   if (!(step_->integers.factor = Factors(*weights, columns, x.unit, 1))) return false;
   step_->x = x.integers;

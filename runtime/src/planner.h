@@ -110,11 +110,12 @@ class Planner {
   bool MakeMatrix(const Constant& weights, int64_t depth, int64_t columns, int64_t term_step, int64_t column_step,
                   const int64_t* terms = nullptr);
   // The matrix of an int8 layer, from the integers of a DequantizeLinear: how far these go from one to the next along each
-  // side, and where a row has the numbers of a tap.
+  // side, and where a row has the numbers of a tap. `zero` is the zero point of the map.
   struct Steps {
     int64_t column, channel, tap;
   };
-  bool MakeIntegerMatrix(const Value& weights, int64_t columns, int64_t channels, const Windows* windows, Steps steps);
+  bool MakeIntegerMatrix(const Value& weights, int64_t columns, int64_t channels, int64_t zero, const Windows* windows,
+                         Steps steps);
   // What a sum of products with quantised numbers stands for, of each column.
   const float* Factors(const Value& weights, int64_t columns, float x_unit, float y_unit);
   // The quantised bias of an int8 layer, zeros if it has none.

@@ -21,6 +21,8 @@ struct RealKernels {
   void (&multiply)(const RealMatrix& matrix, const RealRows& rows);
   void (&multiply_integers)(const IntegerMatrix& matrix, const IntegerRows& rows);
   const ElementKernels& elements;
+  // For a processor that HasDotProducts(). NULL where there are none.
+  void (*multiply_bytes)(const IntegerMatrix& matrix, const ByteRows& rows) = nullptr;
 };
 
 extern const RealKernels kPortableReal;
@@ -30,9 +32,14 @@ extern const RealKernels kAvx512Real;
 #elif defined(__aarch64__) || defined(__ARM_PCS_VFP)
 extern const RealKernels kNeonReal;
 #endif
-#if defined(__ARM_PCS_VFP)
+#if defined(__aarch64__)
+void MultiplyBytesWithNeon(const IntegerMatrix& matrix, const ByteRows& rows);
+#elif defined(__ARM_PCS_VFP)
+extern const RealKernels kVfpv4Real;
 extern const StemKernels kNeonStem;
 void AlignWithNeon(const Region& region);
+void MultiplyIntegersWithNeon(const IntegerMatrix& matrix, const IntegerRows& rows);
+void MultiplyWithVfpv4(const RealMatrix& matrix, const RealRows& rows);
 #endif
 
 }  // namespace rebnn

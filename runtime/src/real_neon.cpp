@@ -10,12 +10,14 @@ constexpr StemKernels kStem = StemEngine<FloatProducts<4, 4, 4>>::Kernels("float
 
 }  // namespace
 
-const RealKernels kNeonReal = {kStem, Align<4, 8>, MeanOfSquare, UpsampleAdd, Multiply<4, 4>, MultiplyIntegers<4>,
-                               kPortableElements};
+const RealKernels kNeonReal = {kStem,          Align<4, 8>,         MeanOfSquare,      UpsampleAdd,
+                               Multiply<4, 4>, MultiplyIntegers<4>, kPortableElements, MultiplyBytesWithNeon};
 #else
 const StemKernels kNeonStem = StemEngine<FloatProducts<4, 2, 4>>::Kernels("float32");
 
 void AlignWithNeon(const Region& region) { Align<4, 4>(region); }
+
+void MultiplyIntegersWithNeon(const IntegerMatrix& matrix, const IntegerRows& rows) { MultiplyIntegers<2>(matrix, rows); }
 #endif
 
 }  // namespace rebnn

@@ -10,32 +10,64 @@ namespace {
 
 // So many rows of sums are still near when they become what they stand for.
 constexpr int64_t kSumRows = 48;
+constexpr int64_t kMostTerms = 4;  // of a part
 
 int64_t WidthOf(int64_t columns) { return (columns + kIntegerBlock - 1) / kIntegerBlock * kIntegerBlock; }
 
+void Multiply(const RealKernels& kernels, const IntegerMatrix& matrix, const IntegerRows& rows) {
+  kernels.multiply_integers(matrix, rows);
+}
+void Multiply(const RealKernels& kernels, const IntegerMatrix& matrix, const ByteRows& rows) {
+  kernels.multiply_bytes(matrix, rows);
+}
+
 // Calls finish(row, sums) for each row.
-template <class Finish>
-void ForEachRow(const RealKernels& kernels, const IntegerMatrix& matrix, const IntegerRows& rows, Finish finish) {
+template <class Number, class Finish>
+void ForEachRow(const RealKernels& kernels, const IntegerMatrix& matrix, const RowsOf<Number>& rows, Finish finish) {
   const int64_t width = WidthOf(matrix.columns);
   for (int64_t row = 0; row < rows.count; row += kSumRows) {
     const int64_t count = std::min(kSumRows, rows.count - row);
-    kernels.multiply_integers(matrix, {rows.x + row * rows.step, count, rows.step, rows.y});
+    Multiply(kernels, matrix, RowsOf<Number>{rows.x + row * rows.step, count, rows.step, rows.y});
     for (int64_t i = 0; i < count; ++i) finish(row + i, rows.y + i * width);
   }
 }
 
-// Copies a map with zeros around it; where its end is.
 template <class Number>
-Number* PadMap(const Windows& windows, const Number* x, Number* scratch) {
+Number* CopyShifted(int64_t count, const Number* x, Number, Number* y) {
+  std::memcpy(y, x, count * sizeof(Number));
+  return y + count;
+}
+// For parts of four.
+int8_t* CopyShifted(int64_t count, const int16_t* x, int8_t shift, int8_t* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<int8_t>(x[i] + shift);
+  return y + count;
+}
+
+// Copies a map, each number `zero` more than before, with that around it; where its end is.
+template <class From, class To>
+To* PadMap(const Windows& windows, const From* x, To zero, To* scratch) {
   const int64_t channels = windows.channels, row_size = windows.Padded(1) * channels, width = windows.size[1] * channels;
   const int64_t left = windows.pad[1] * channels;
-  Number* to = std::fill_n(scratch, windows.pad[0] * row_size, Number{});
+  To* to = std::fill_n(scratch, windows.pad[0] * row_size, zero);
   for (int64_t row = 0; row < windows.size[0]; ++row, x += width) {
-    to = std::fill_n(to, left, Number{});
-    std::memcpy(to, x, width * sizeof(Number));
-    to = std::fill_n(to + width, row_size - left - width, Number{});
+    to = CopyShifted(width, x, zero, std::fill_n(to, left, zero));
+    to = std::fill_n(to, row_size - left - width, zero);
   }
-  return std::fill_n(to, windows.pad[2] * row_size, Number{});
+  return std::fill_n(to, windows.pad[2] * row_size, zero);
+}
+
+// The rows of a convolution's sums, from a padded map.
+template <class Number>
+void ConvolvePadded(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
+                    const Windows& windows, const Number* padded, int16_t* y, int32_t* sums) {
+  const int64_t row_size = windows.Padded(1) * windows.channels, columns = matrix.columns;
+  for (int64_t row = 0; row < windows.out[0]; ++row, y += windows.out[1] * columns) {
+    const Number* from = padded + row * windows.stride[0] * row_size;
+    const RowsOf<Number> rows = {from, windows.out[1], windows.stride[1] * windows.channels, sums};
+    ForEachRow(kernels, matrix, rows, [&](int64_t column, const int32_t* of) {
+      kernels.elements.round(columns, integers, of, y + column * columns);
+    });
+  }
 }
 
 }  // namespace
@@ -67,17 +99,27 @@ void SetMapPlaces(const Windows& windows, int64_t channels, int64_t* terms, int6
 
 int64_t IntegerScratch(int64_t columns) { return kSumRows * WidthOf(columns) * static_cast<int64_t>(sizeof(int32_t)); }
 
+int64_t ByteScratch(int64_t depth) { return kSumRows * depth + kMostTerms - 1; }
+
 void MultiplyIntegerRows(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
-                         const IntegerRows& rows, float* y) {
-  ForEachRow(kernels, matrix, rows, [&](int64_t row, const int32_t* sums) {
+                         const IntegerRows& rows, float* y, int8_t* scratch) {
+  const auto finish = [&](int64_t row, const int32_t* sums) {
     kernels.elements.scale(matrix.columns, integers, sums, y + row * matrix.columns);
-  });
+  };
+  if (!matrix.bytes) return ForEachRow(kernels, matrix, rows, finish);
+  for (int64_t row = 0; row < rows.count; row += kSumRows) {
+    const int64_t count = std::min(kSumRows, rows.count - row);
+    const auto shift = static_cast<int8_t>(matrix.shift);
+    std::fill_n(CopyShifted(count * rows.step, rows.x + row * rows.step, shift, scratch), kMostTerms - 1, int8_t{});
+    ForEachRow(kernels, matrix, ByteRows{scratch, count, rows.step, rows.y},
+               [&](int64_t i, const int32_t* sums) { finish(row + i, sums); });
+  }
 }
 
 void ConvolveMap(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x, float* y,
                  float* scratch) {
   const int64_t row_size = windows.Padded(1) * windows.channels;
-  PadMap(windows, x, scratch);
+  PadMap(windows, x, 0.0f, scratch);
   for (int64_t row = 0; row < windows.out[0]; ++row, y += windows.out[1] * matrix.columns) {
     const float* from = scratch + row * windows.stride[0] * row_size;
     kernels.multiply(matrix, {from, windows.out[1], windows.stride[1] * windows.channels, y});
@@ -85,15 +127,15 @@ void ConvolveMap(const RealKernels& kernels, const RealMatrix& matrix, const Win
 }
 
 void ConvolveIntegers(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
-                      const Windows& windows, const int16_t* x, int16_t* y, int32_t* sums, int16_t* scratch) {
-  const int64_t row_size = windows.Padded(1) * windows.channels, columns = matrix.columns;
-  *PadMap(windows, x, scratch) = 0;
-  for (int64_t row = 0; row < windows.out[0]; ++row, y += windows.out[1] * columns) {
-    const int16_t* from = scratch + row * windows.stride[0] * row_size;
-    const IntegerRows rows = {from, windows.out[1], windows.stride[1] * windows.channels, sums};
-    ForEachRow(kernels, matrix, rows, [&](int64_t column, const int32_t* of) {
-      kernels.elements.round(columns, integers, of, y + column * columns);
-    });
+                      const Windows& windows, const int16_t* x, int16_t* y, int32_t* sums, void* scratch) {
+  if (matrix.bytes) {
+    const auto padded = static_cast<int8_t*>(scratch);
+    std::fill_n(PadMap(windows, x, static_cast<int8_t>(matrix.shift), padded), kMostTerms - 1, int8_t{});
+    ConvolvePadded(kernels, matrix, integers, windows, padded, y, sums);
+  } else {
+    const auto padded = static_cast<int16_t*>(scratch);
+    *PadMap(windows, x, int16_t{}, padded) = 0;
+    ConvolvePadded(kernels, matrix, integers, windows, padded, y, sums);
   }
 }
 

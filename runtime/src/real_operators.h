@@ -22,17 +22,19 @@ void SetPlaces(const Windows& windows, int64_t* places);
 // [channels, kernel].
 void SetMapPlaces(const Windows& windows, int64_t channels, int64_t* terms, int64_t* places);
 
-// Rows of whole numbers times a matrix: real numbers. Scratch of IntegerScratch() bytes.
+// Rows of whole numbers, which follow each other, times a matrix: real numbers. IntegerScratch() bytes for sums, and
+// ByteScratch() for rows of 8 bits.
 void MultiplyIntegerRows(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
-                         const IntegerRows& rows, float* y);
+                         const IntegerRows& rows, float* y, int8_t* scratch);
 int64_t IntegerScratch(int64_t columns);
+int64_t ByteScratch(int64_t depth);
 
 // A convolution of a map; scratch for the padded map.
 void ConvolveMap(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x, float* y,
                  float* scratch);
-// The same of whole numbers, to such; `sums` as above, and scratch for the padded map and a number more.
+// The same of whole numbers, to such; `sums` as above, and scratch for the padded map and 4 bytes more.
 void ConvolveIntegers(const RealKernels& kernels, const IntegerMatrix& matrix, const Integers& integers,
-                      const Windows& windows, const int16_t* x, int16_t* y, int32_t* sums, int16_t* scratch);
+                      const Windows& windows, const int16_t* x, int16_t* y, int32_t* sums, void* scratch);
 
 // Whole numbers x / unit of an image, between integers.low and high, as a map.
 void QuantizeImage(int64_t channels, int64_t pixels, float unit, const Integers& integers, const float* x, int16_t* y);

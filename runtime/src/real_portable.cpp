@@ -11,8 +11,10 @@ constexpr StemKernels kStem = StemEngine<FloatProducts<4, 2, 2>>::Kernels("float
 const RealKernels kPortableReal = {kStem, Align<4, 8>, MeanOfSquare, UpsampleAdd, Multiply<4, 2>, MultiplyIntegers<2>,
                                    kPortableElements};
 #if defined(__ARM_PCS_VFP)
-const RealKernels kNeonReal = {kNeonStem, AlignWithNeon, MeanOfSquare, UpsampleAdd, Multiply<4, 2>, MultiplyIntegers<2>,
-                                   kPortableElements};
+const RealKernels kNeonReal = {kNeonStem,      AlignWithNeon,            MeanOfSquare,     UpsampleAdd,
+                               Multiply<4, 2>, MultiplyIntegersWithNeon, kPortableElements};
+const RealKernels kVfpv4Real = {kNeonStem,         AlignWithNeon,            MeanOfSquare,     UpsampleAdd,
+                                MultiplyWithVfpv4, MultiplyIntegersWithNeon, kPortableElements};
 #endif
 
 }  // namespace rebnn

@@ -1,12 +1,15 @@
-"""Damaged and hostile packed files: each must be refused in one sentence, or give an answer.
+r"""Damaged and hostile packed files: each must be refused in one sentence, or give an answer.
 
     python tests/deploy/fuzz_files.py --count 10000 --seed 1
     python tests/deploy/fuzz_files.py --count 10000 --seed 1 model.onnx --keep work_dirs/fuzz
+    LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
+        ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=2048 \
+        python tests/deploy/fuzz_files.py --alone build/runtime-tests/address rebnn_mm/zoo/blood-cells-nano.onnx
 
 Half of the files are *damaged*: bytes changed, lost, doubled or moved after the file was written. An answer then must
 be that of the whole file. The other half are *hostile*: changed on purpose in bytes or in meaning, with their digests
 made right again, so that ONNX Runtime gets to see them. There any answer will do, but no crash, no hang and no other
-exception.
+exception. With --alone librebnn reads them itself, from a folder where it may be built with sanitizers.
 
 Everything runs in a process of its own with bounded memory, so that a crash is counted and not suffered.
 """
@@ -16,6 +19,8 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import ctypes
+import functools
 import json
 import multiprocessing
 import resource
@@ -23,6 +28,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -31,6 +37,7 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 
+from rebnn_mm import native_library
 from rebnn_mm.deploy import DeployError, load
 from rebnn_mm.deploy.onnx_file import DIGEST_KEY, seal
 from tests.deploy import models
@@ -107,9 +114,10 @@ def _distort(proto: onnx.ModelProto, rng: np.random.Generator) -> None:
 
     functions = [function for function in proto.functions if rng.random() < 0.3]
     nodes = pick(functions).node if functions else proto.graph.node
-    node, tensor = pick(nodes), pick(proto.graph.initializer)
+    constants = [node.attribute[0].t for node in nodes if node.op_type == 'Constant' and node.attribute]
+    node, tensor = pick(nodes), pick(constants if constants and rng.random() < 0.5 else proto.graph.initializer)
     entry, value_info = pick(proto.metadata_props), pick([*proto.graph.input, *proto.graph.output])
-    kind = rng.integers(12)
+    kind = rng.integers(15)
     if kind == 0 and node is not None and node.attribute:
         attribute = pick(node.attribute)
         attribute.i = int(pick(NUMBERS))
@@ -140,6 +148,18 @@ def _distort(proto: onnx.ModelProto, rng: np.random.Generator) -> None:
         values = np.frombuffer(tensor.raw_data, np.int64).copy()
         values[rng.integers(len(values)) if len(values) else slice(0)] = pick(NUMBERS)
         tensor.raw_data = values.tobytes()
+    elif kind == 12 and tensor is not None and tensor.dims and 0 not in tensor.dims:
+        # Another size, and as many bytes as that asks for.
+        axis, size = int(rng.integers(len(tensor.dims))), int(rng.integers(9))
+        row = len(tensor.raw_data) // tensor.dims[axis]
+        tensor.dims[axis] = size
+        tensor.raw_data = (tensor.raw_data * 9)[: row * size]
+    elif kind == 13 and tensor is not None and tensor.dims:
+        shape = [1, *tensor.dims] if rng.random() < 0.5 else tensor.dims[1:]
+        del tensor.dims[:]
+        tensor.dims.extend(shape)
+    elif kind == 14:
+        pick(proto.opset_import).version = int(pick(NUMBERS))
 
 
 def answer(path: Path, use_library: bool) -> list[bytes]:
@@ -152,18 +172,41 @@ def answer(path: Path, use_library: bool) -> list[bytes]:
     ]
 
 
-def serve(link: Connection, folder: str, use_library: bool) -> None:
+def answer_alone(path: Path) -> list[bytes]:
+    """What a file gives on two images, byte by byte, by librebnn alone."""
+    from tests.runtime import test_model as reader
+
+    data, answers = path.read_bytes(), []
+    for seed, size in enumerate(((64, 96), (32, 32))):
+        image = reader.noise(seed, *size)
+        try:
+            with reader.loaded(data, *size) as (library, model):
+                scratch, most = ctypes.c_size_t(), ctypes.c_int64()
+                numbers = [ctypes.byref(value) for value in (ctypes.c_int64(), ctypes.c_int64(), scratch)]
+                assert library.rebnn_model_sizes(model, *numbers) == 0
+                assert library.rebnn_model_most_detections(model, ctypes.byref(most)) == 0
+            if scratch.value > MEMORY // 8:
+                continue  # a file may ask for any memory
+            found = reader.detect(data, image, size) if most.value else [reader.run(data, image)]
+            answers += [array.tobytes() for array in found]
+        except reader.Refused as refusal:
+            raise DeployError(str(refusal)) from None
+    return answers
+
+
+def serve(link: Connection, folder: str, answer: Callable[[Path], list[bytes]], bounded: bool) -> None:
     """Answer files until there are no more: the outcome, and the words of a refusal."""
-    pages = int(Path('/proc/self/statm').read_text().split()[0])
-    limit = pages * resource.getpagesize() + MEMORY
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    if bounded:
+        pages = int(Path('/proc/self/statm').read_text().split()[0])
+        limit = pages * resource.getpagesize() + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter('ignore')
     path = Path(folder, 'file.onnx')
     while True:
         path.write_bytes(link.recv_bytes())
         try:
-            outcome = ('answer', answer(path, use_library))
+            outcome = ('answer', answer(path))
         except DeployError as error:
             text = str(error)
             outcome = ('refused' if '\n' not in text and len(text) <= 600 else 'another exception', text)
@@ -175,8 +218,8 @@ def serve(link: Connection, folder: str, use_library: bool) -> None:
 class Server:
     """A process that runs files; a new one is started when it dies."""
 
-    def __init__(self, folder: str, use_library: bool) -> None:
-        self.arguments = (folder, use_library)
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
         self.start()
 
     def start(self) -> None:
@@ -207,14 +250,16 @@ class Server:
 
 
 def fuzz(
-    files: list[bytes], count: int, seed: int, use_library: bool, keep: Path | None = None
+    files: list[bytes], count: int, seed: int, use_library: bool, keep: Path | None = None, alone: bool = False
 ) -> collections.Counter:
     """Run ``count`` changed files; how often each outcome came, by 'damaged' or 'hostile'."""
+    # Sanitizers need more addresses than any limit leaves.
+    run = answer_alone if alone else functools.partial(answer, use_library=use_library)
     rng = np.random.default_rng(seed)
     counts: collections.Counter = collections.Counter()
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(folder, use_library)
+        server = Server(folder, run, not alone)
         with contextlib.closing(server):
             whole = [server.ask(data) for data in files]
             assert all(kind == 'answer' for kind, _ in whole), whole
@@ -250,9 +295,12 @@ def main() -> None:
     parser.add_argument('--seed', type=int, default=0)
     parser.add_argument('--keep', type=Path, help='folder for files that ended badly')
     parser.add_argument('--no-library', action='store_true')
+    parser.add_argument('--alone', type=Path, help='folder of the librebnn that reads the files without ONNX Runtime')
     args = parser.parse_args()
+    if args.alone is not None:
+        native_library.LIBRARY_FOLDER = args.alone
     files = [path.read_bytes() for path in args.files] or models.sealed_files()
-    counts = fuzz(files, args.count, args.seed, not args.no_library, args.keep)
+    counts = fuzz(files, args.count, args.seed, not args.no_library, args.keep, args.alone is not None)
     for (kind, outcome), number in sorted(counts.items()):
         print(f'{kind:<8} {outcome:<18} {number}')
     raise SystemExit(any(outcome in BAD for _, outcome in counts))

@@ -77,6 +77,7 @@ def plain() -> Path:
         'test_sums',
         'test_steps',
         'test_stem',
+        'test_integers',
         'test_threads',
         'test_arguments',
         'test_image',
@@ -97,6 +98,7 @@ def address(tmp_path_factory) -> Path:
         BUILDS / 'address',
         [
             'fuzz_conv',
+            'test_integers',
             'test_arguments',
             'test_image',
             'test_model',
@@ -130,6 +132,17 @@ def test_steps_after_the_sum_equal_scalar_code(plain, isa):
 @pytest.mark.parametrize('isa', ISAS)
 def test_stem_equals_sums_in_double_precision(plain, isa):
     assert '18 cases' in run_program(plain / 'tests' / 'test_stem', isa)
+
+
+@pytest.mark.parametrize('isa', ISAS)
+def test_int8_layers_equal_integer_arithmetic(plain, isa):
+    assert '126 layers, every number is equal' in run_program(plain / 'tests' / 'test_integers', isa)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('isa', ISAS)
+def test_int8_layers_under_address_sanitizer(address, isa):
+    run_program(address / 'tests' / 'test_integers', isa, 2)
 
 
 @pytest.mark.parametrize('isa', ISAS)
@@ -348,8 +361,8 @@ def test_an_example_prints_what_it_should(plain, tmp_path, source, printed, mode
 @pytest.mark.parametrize(
     ('compiler', 'options', 'others'),
     [
-        ('aarch64-linux-gnu-g++', ['-march=armv8.2-a+fp16'], {'stem_half_neon'}),
-        ('arm-linux-gnueabihf-g++', ['-march=armv7-a', '-mfpu=neon'], set()),
+        ('aarch64-linux-gnu-g++', ['-march=armv8.2-a+fp16+dotprod'], {'integer_dot_neon', 'stem_half_neon'}),
+        ('arm-linux-gnueabihf-g++', ['-march=armv7-a', '-mfpu=neon-vfpv4'], {'real_vfpv4'}),
     ],
 )
 def test_the_kernels_for_arm_compile(compiler, options, others):
@@ -367,7 +380,8 @@ def test_neon_of_32_bits_is_chosen_where_the_core_has_it():
     system = ['-DCMAKE_SYSTEM_NAME=Linux', '-DCMAKE_SYSTEM_PROCESSOR=arm']
     program = build(BUILDS / 'arm', ['test_arguments'], '', *system, *compilers) / 'tests' / 'test_arguments'
     for core, wanted, printed in (
-        ('cortex-a7', '', 'instruction set: neon\n'),
+        ('cortex-a7', '', 'instruction set: neon_vfpv4\n'),
+        ('cortex-a9', '', 'instruction set: neon\n'),
         ('cortex-a7,neon=off', '', 'instruction set: portable\n'),
         ('cortex-a7,neon=off', 'neon', "skipped: REBNN_ISA is 'neon', which this processor lacks"),
     ):
@@ -403,22 +417,80 @@ def test_a_board_gets_the_kernels_of_its_slowest_core(tmp_path):
         assert f'instruction set: {expected}\n' in done.stdout, registers
 
 
+def every_digit() -> str:
+    """The program that detects, printing all bits of all that it finds."""
+    source = (ROOT / 'demo' / 'detect.c').read_text()
+    for printed, exact in (('%.2f', '%a'), ('%.0f', '%a'), ('scores[i] >= 0.5f', 'scores[i] >= 0')):
+        assert printed in source
+        source = source.replace(printed, exact)
+    return source
+
+
 @pytest.mark.slow
+@pytest.mark.skipif('avx2' not in ISAS, reason='compares with kernels of x86-64')
 @pytest.mark.parametrize(
-    ('machine', 'cores', 'kernels'),
+    ('machine', 'triple', 'core', 'isa', 'same'),
     [
-        ('aarch64', ['cortex-a53', 'cortex-a72', 'cortex-a76', 'max'], ['neon', 'neon_a55']),
-        ('arm', ['cortex-a7', 'cortex-a9'], ['neon']),
+        ('aarch64', 'aarch64-linux-gnu', 'cortex-a53', 'neon_a55', 'avx2'),
+        ('aarch64', 'aarch64-linux-gnu', 'cortex-a76', 'neon', 'avx2'),  # with SDOT
+        ('aarch64', 'aarch64-linux-gnu', 'cortex-a53', 'portable', 'portable'),
+        ('arm', 'arm-linux-gnueabihf', 'cortex-a7', 'neon_vfpv4', 'avx2'),
+        ('arm', 'arm-linux-gnueabihf', 'cortex-a9', 'neon', 'portable'),
+        ('arm', 'arm-linux-gnueabihf', 'cortex-a9', 'portable', 'portable'),
     ],
 )
-def test_cores_of_arm_boards_by_emulation(machine, cores, kernels):
+def test_detectors_of_arm_boards_by_emulation(plain, tmp_path, machine, triple, core, isa, same):
+    """The same bits of boxes and scores as on x86-64."""
+    compilers = [f'-DCMAKE_{name}={tool(f"{triple}-{program}")}' for name, program in COMPILERS]
+    system = ['-DCMAKE_SYSTEM_NAME=Linux', f'-DCMAKE_SYSTEM_PROCESSOR={machine}']
+    library = build(BUILDS / machine, ['rebnn_static'], '', *system, *compilers) / 'librebnn_static.a'
+    (tmp_path / 'detect.c').write_text(every_digit())
+    flags = ['-std=c11', f'-I{RUNTIME / "include"}', tmp_path / 'detect.c']
+    for compiler, archive, program in (
+        (tool(f'{triple}-gcc'), library, 'there'),
+        (tool('cc'), plain / 'librebnn_static.a', 'here'),
+    ):
+        subprocess.run([compiler, *flags, archive, '-static', '-o', tmp_path / program], check=True)
+    photo = tmp_path / 'photo.ppm'
+    for name, picture in (
+        ('blood-cells-nano', 'BloodImage_00021.jpg'),
+        ('blood-cells-tiny', 'BloodImage_00021.jpg'),
+        ('board-defects', 'board.png'),
+    ):
+        PIL.Image.open(zoo_path(f'zoo:{picture}')).convert('RGB').resize((640, 480)).save(photo)
+        printed = [
+            run_example([*command, zoo_path(f'zoo:{name}'), photo], kernels)
+            for command, kernels in (
+                ([tool(f'qemu-{machine}'), '-cpu', core, tmp_path / 'there'], isa),
+                ([tmp_path / 'here'], same),
+            )
+        ]
+        assert printed[0] == printed[1] and len(printed[0].splitlines()) > 50
+
+
+def run_example(command: list, isa: str) -> str:
+    environment = {**os.environ, 'REBNN_ISA': isa}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ('machine', 'cores'),
+    [
+        ('aarch64', dict.fromkeys(['cortex-a53', 'cortex-a72', 'cortex-a76', 'max'], ['neon', 'neon_a55'])),
+        ('arm', {'cortex-a7': ['neon', 'neon_vfpv4'], 'cortex-a9': ['neon']}),
+    ],
+)
+def test_cores_of_arm_boards_by_emulation(machine, cores):
     """The whole suite, on a small part of the grids, for the instruction sets of some cores."""
     command = ['bash', RUNTIME / 'tests' / 'run_qemu.sh', BUILDS / machine, '200', '100']
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, 'MACHINE': machine})
     if done.returncode == SKIPPED:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stdout + done.stderr
-    runs = [f'{core}, {isa}' for core in cores for isa in kernels]
-    for run in [f'{cores[0]}, portable', *runs]:
+    runs = [f'{core}, {isa}' for core, kernels in cores.items() for isa in kernels]
+    for run in [f'{next(iter(cores))}, portable', *runs]:
         assert f'--- {run}\n' in done.stdout
     assert done.stdout.count('every sum is equal') == 1 + len(runs)
+    # Where the core has SDOT.
+    assert done.stdout.count(' of both forms, every number is equal') == (4 if machine == 'aarch64' else 0)
