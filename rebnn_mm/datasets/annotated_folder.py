@@ -37,8 +37,17 @@ LISTS = {
 WRITTEN = {'description': 'written by rebnn new-config'}
 """Marks files of annotations that are our own, which a second call does not take for the user's."""
 
-FORMS = {'shapes': 'labelme', '_via_img_metadata': 'VGG Image Annotator', 'assets': 'VoTT', 'objects': 'Supervisely'}
-"""Forms of JSON that are not read, by a key that they have."""
+FORMS = {
+    'shapes': 'labelme',
+    '_via_img_metadata': 'VGG Image Annotator',
+    'assets': 'VoTT',
+    'objects': 'Supervisely',
+    'predictions': 'Label Studio',
+}
+"""Forms of JSON that are not read, by a key that they, or the first of their entries, have."""
+
+FILES = {'*.tfrecord*': 'TFRecord', '*.parquet': 'Parquet', '*.ndjson': 'Labelbox NDJSON', 'annotations.xml': 'CVAT'}
+"""Other forms that are not read, by the name of their files."""
 
 LOOKED_AT = 20
 """JSON files that are looked into for another form."""
@@ -136,13 +145,17 @@ def _nothing_read(folder: Path) -> str:
         f"{folder} holds no annotations: neither a JSON file of COCO's form (images, annotations, categories), nor "
         'XML files of VOC, nor YOLO label files, nor a CSV file with a box in each row.'
     )
-    for suffix, form in (('*.tfrecord*', 'TFRecord'), ('*.parquet', 'Parquet'), ('*.ndjson', 'Labelbox NDJSON')):
-        path = next(folder.rglob(suffix), None)
+    for name, form in FILES.items():
+        path = next(folder.rglob(name), None)
         if path is not None:
             return f"{known} {path} looks like {form}: export it again in COCO's form."
     for path in sorted(folder.rglob('*.json'))[:LOOKED_AT]:
-        keys = _object_of(path)
-        other = next((form for key, form in FORMS.items() if key in keys), None)
+        try:
+            content = json.loads(path.read_text(encoding='utf-8-sig'))
+        except (OSError, ValueError) as error:
+            return f'{known} {path} cannot be read as JSON ({error}).'
+        first = content[0] if isinstance(content, list) and content else content
+        other = next((form for key, form in FORMS.items() if isinstance(first, dict) and key in first), None)
         if other is not None:
             return f"{known} {path} looks like {other}: export it in COCO's form, which that can write."
     return known
@@ -295,7 +308,9 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
             wrong.append(f'{path} is not a VOC XML file ({error})')
             continue
         named = (root.findtext('filename') or '').strip()
-        names = [named, *(f'{path.stem}{suffix}' for suffix in IMAGES)]
+        # Where files were renamed, or all say the same, the image called like the file is its own.
+        names = [*(f'{path.stem}{suffix}' for suffix in IMAGES), named]
+        names = names[-1:] + names if PureWindowsPath(named).stem == path.stem else names
         split = split_of_folder(path, folder) or 'train'
         file = next((file for name in names if name and (file := places.find(name, path, split))), None)
         if file is None:
