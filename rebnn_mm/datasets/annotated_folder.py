@@ -7,7 +7,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -80,7 +80,8 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     places = Places(folder)
     named = {split: Path(path).resolve() for split, path in (given or {}).items()}
     splits, order = _read(places, named)
-    notes = list(places.notes)
+    notes = places.notes
+    splits = {split: _join_same(photos, notes) for split, photos in splits.items()}
     splits = _with_validation(splits, notes)
     splits = {split: _clean_all(photos, notes) for split, photos in splits.items()}
     if not any(not box.crowd for photo in splits['train'] for box in photo.boxes):
@@ -266,23 +267,17 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
                     area = float(entry.get('area') or 0)
                     box = Box(names[entry['category_id']], left, top, width, height, crowd, area)
                     boxes[entry['image_id']].append(box)
-            photos: dict[Path, Photo] = {}
+            photos = splits.setdefault(split, [])
             for image in content['images']:
-                number, name = image['id'], image['file_name']
-                file = places.find(name, path.parent, split)
+                file = places.find(image['file_name'], path.parent, split)
                 if file is None:
-                    wrong.append(places.explain_missing(name))
-                    continue
-                if file in photos:
-                    places.notes.append(f'images are listed twice, and their boxes put together\t{name}')
-                    photos[file].boxes.extend(boxes.pop(number, ()))
+                    wrong.append(places.explain_missing(image['file_name']))
                     continue
                 size = int(image.get('width') or 0), int(image.get('height') or 0)
-                photos[file] = places.photo(file, size, boxes.pop(number, []), wrong)
+                photos.append(places.photo(file, size, boxes.pop(image['id'], []), wrong))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RebnnError(f"{path} is not of COCO's form ({type(error).__name__}: {error}).") from None
         refuse_wrong(path, wrong)
-        splits[split] = list(photos.values())
         order.update(dict.fromkeys(in_order))
     return splits, list(order)
 
@@ -351,6 +346,18 @@ def _voc_lists(folder: Path, photos: Mapping[Path, Photo], notes: list[str]) -> 
     if splits:
         notes += [f'are in no list and not used\t{p.file}' for p in photos.values() if p.file not in used]
     return splits
+
+
+def _join_same(photos: Sequence[Photo], notes: list[str]) -> list[Photo]:
+    """Put the boxes of one image together, which two entries or files may hold."""
+    found: dict[str, Photo] = {}
+    for photo in photos:
+        if photo.file in found:
+            notes.append(f'images are listed twice, and their boxes put together\t{photo.file}')
+            found[photo.file].boxes.extend(photo.boxes)
+        else:
+            found[photo.file] = photo
+    return list(found.values())
 
 
 def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[str, list[Photo]]:
