@@ -114,7 +114,7 @@ def refuse_computed(model: nn.Module) -> None:
         if isinstance(layer, BinaryLayer) and layer.weight_quantizer is not None and 'weight' not in layer._parameters:
             raise RebnnError(
                 f'{type(layer).__name__} {name!r}: its weight is computed of other parameters (weight_norm, pruning, '
-                'another parametrization), and its signs come from the latent weight itself. Leave that out for binary layers.'
+                'another parametrization), and its signs come from the latent weight itself. Leave that out.'
             )
 
 
