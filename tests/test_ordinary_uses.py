@@ -11,6 +11,7 @@ import torch.distributed as dist
 from mmengine.registry import MODELS
 from torch import nn
 from torch.func import functional_call, grad, vmap
+from torch.nn.utils import parametrizations, prune
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
@@ -438,8 +439,28 @@ def test_hooks_on_several_gradients():
 @pytest.mark.parametrize('memory', MEMORIES)
 def test_a_trace_with_gradients(memory):
     model = block(memory).eval()
-    traced = torch.jit.trace(model, images(), check_trace=False)
+    traced = torch.jit.trace(model, images())
     torch.testing.assert_close(traced(images()), model(images()))
+
+
+@pytest.mark.parametrize('memory', MEMORIES)
+def test_an_exported_program_computes_what_the_model_does(memory):
+    model = block(memory).eval()
+    exported = torch.export.export(model, (images(),)).module()
+    assert torch.equal(exported(images()), model(images()))
+    with pytest.raises(match=r'torch.export drops the gradients of signs.* Export in evaluation mode'):
+        torch.export.export(model.train(), (images(),))
+
+
+@pytest.mark.parametrize('rule', [ResilientGradient, MethodDriver, FlipRecorder])
+@pytest.mark.parametrize(
+    'change', [parametrizations.weight_norm, lambda layer: prune.random_unstructured(layer, 'weight', 0.5)]
+)
+def test_a_weight_that_is_computed_is_refused(rule, change):
+    model = block()
+    change(model.conv1)
+    with pytest.raises(match=r"'conv1': its weight is computed of other parameters \(weight_norm, pruning"):
+        rule(model)
 
 
 def test_tied_weights():

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
+from ..utils.console import plain_console
 from .layer_cost import COUNTED, LayerCost, NetworkCost, find_slow_packed_layers
 
 COLUMNS = (
@@ -60,12 +60,12 @@ def cost_table(network: NetworkCost, source: str = '', width: int | None = None)
         table.add_column(name, justify=align, overflow='fold')  # type: ignore[arg-type]
     for row in _rows(network):
         table.add_row(*row)
-    console = Console(width=width or TABLE_WIDTH, color_system=None, highlight=False)
+    console = plain_console(width=width or TABLE_WIDTH, color_system=None)
     with console.capture() as captured:
         console.print(table)
         console.print()
         for label, value in summary(network, source):
-            console.print(f'{label + ":":<14} {value}', markup=False, soft_wrap=True)
+            console.print(f'{label + ":":<14} {value}', soft_wrap=True)
     return '\n'.join(line.rstrip() for line in captured.get().splitlines()) + '\n'
 
 

@@ -25,8 +25,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from rebnn_mm.benchmark.networks import NETWORKS
 from rebnn_mm.benchmark.tables import RATIOS, WORDS, show
 from rebnn_mm.benchmark.timing import by_operator, is_ours, node_times, noise_feeds, open_timed, ratio_of
@@ -44,6 +42,7 @@ from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.native_library import ABI, instruction_sets
+from rebnn_mm.utils.console import plain_console
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -89,15 +88,15 @@ def main() -> None:
     if args.json:
         print(json.dumps(report, indent=2))
     else:
-        show(report, Console(width=120, highlight=False))
+        show(report, plain_console(width=120))
 
 
 def benchmark(args: argparse.Namespace) -> dict[str, Any]:
     """All that is asked for, as JSON holds it."""
     from rebnn_mm.benchmark.files import ModelFiles  # imports PyTorch
 
-    console = Console(stderr=True)
-    files = ModelFiles(args.work_dir, lambda step: console.print(f'... {step}', highlight=False, soft_wrap=True))
+    console = plain_console(stderr=True)
+    files = ModelFiles(args.work_dir, lambda step: console.print(f'... {step}', soft_wrap=True))
     jobs: dict[str, tuple[dict[str, Path], tuple[int, int]]] = {}
     for name in args.models:
         jobs[name] = files.of_network(name, NETWORKS[name], int8=not args.no_int8), NETWORKS[name].size

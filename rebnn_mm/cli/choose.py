@@ -51,6 +51,7 @@ from rebnn_mm.utils.command_line import (
     quote_command,
 )
 from rebnn_mm.utils.config_mistake import user_errors
+from rebnn_mm.utils.console import plain_console
 from rebnn_mm.utils.data_files import check_data, data_paths
 from rebnn_mm.utils.picture import check_picture
 
@@ -92,7 +93,7 @@ def main() -> None:
     import_scope(cfg)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     check_testing(cfg)
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = plain_console(stderr=True, soft_wrap=True)
     with user_errors(cfg):
         report = compare(cfg, args, console)
     points = [Point(**entry) for entry in report['points']]

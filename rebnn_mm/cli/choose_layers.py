@@ -41,6 +41,7 @@ from rebnn_mm.export.source import load_source
 from rebnn_mm.utils.checkpoint import check_checkpoint
 from rebnn_mm.utils.command_line import TRAINING, add_common_arguments, config_file, import_scope, load_config
 from rebnn_mm.utils.config_mistake import user_errors
+from rebnn_mm.utils.console import plain_console
 from rebnn_mm.utils.data_files import check_data
 
 NOTHING = 'nothing'
@@ -87,7 +88,7 @@ def main() -> None:
     check_labels(cfg, ['train', 'val'])
     import_scope(cfg)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = plain_console(stderr=True, soft_wrap=True)
     with user_errors(cfg):
         report = compare(cfg, args, console)
     worths = [Worth(**entry) for entry in report['parts']]

@@ -19,7 +19,6 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from mmengine.fileio import load
 from mmengine.registry import DATASETS, init_default_scope
-from rich.console import Console
 from rich.table import Table
 
 from rebnn_mm.cli.checks.labels import check_labels
@@ -27,6 +26,7 @@ from rebnn_mm.deploy.run import share
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.command_line import add_options, check_sections, config_file, import_scope
 from rebnn_mm.utils.config_file import read_config
+from rebnn_mm.utils.console import plain_console
 from rebnn_mm.utils.data_files import check_data
 from rebnn_mm.utils.picture import check_picture, save_picture
 
@@ -81,7 +81,7 @@ def print_table(matrix: np.ndarray, classes: tuple[str, ...]) -> None:
     table = Table('object \\ prediction', *classes, 'missed')
     for name, row in zip((*classes, 'background'), matrix, strict=True):
         table.add_row(name, *map(str, row))
-    Console(width=max(88, 10 * len(matrix) + 24)).print(table)
+    plain_console(width=max(88, 10 * len(matrix) + 24)).print(table)
 
 
 def draw(matrix: np.ndarray, classes: tuple[str, ...], title: str) -> Figure:

@@ -12,8 +12,6 @@ from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.export.engines import ENGINES, find_writer
@@ -22,6 +20,7 @@ from rebnn_mm.export.passes.int8 import TIERS
 from rebnn_mm.utils.command_line import TESTING, add_options, check_sections, check_writable, config_file
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import user_errors
+from rebnn_mm.utils.console import plain_console
 
 SWITCHES = [option for option in fields(Options) if 'about' in option.metadata]
 """Options that are on or off; the flag of each changes its default."""
@@ -90,7 +89,7 @@ def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore', FutureWarning)
     warnings.filterwarnings('ignore', 'torch.meshgrid: in an upcoming')
-    console = Console(width=120)
+    console = plain_console(width=120)
     from rebnn_mm.export.source import load_source
 
     if args.format not in ENGINES:

@@ -182,12 +182,13 @@ def paint(config: Path, packed: Path, folder: Path) -> None:
 def show(config: Path, packed: Path, compared: dict[str, Any]) -> None:
     """Print the table, and how to go on."""
     from mmengine.config import Config
-    from rich.console import Console
+
+    from rebnn_mm.utils.console import plain_console
 
     print()
     data = Config.fromfile(config)
     held_out = data.test_dataloader.dataset.ann_file != data.val_dataloader.dataset.ann_file
-    Console(width=100, highlight=False).print(table_of(compared, 'test' if held_out else 'validation'))
+    plain_console(width=100).print(table_of(compared, 'test' if held_out else 'validation'))
     if not held_out:
         print('note: there are no test images; the best epoch was chosen on these images')
     if not compared['scores'][compared['keys']['1 bit']]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 
-from rich.console import Console
 from rich.progress import track
 
 from rebnn_mm.analysis.flip_measurement import Options, measure_flips
@@ -20,6 +19,7 @@ from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.command_line import add_options, config_file
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import user_errors
+from rebnn_mm.utils.console import plain_console
 
 
 def parse_args() -> argparse.Namespace:
@@ -44,7 +44,7 @@ def main() -> None:
         raise RebnnError('--steps must be at least 4, of which the last half is counted.')
     cfg = read_config(args.config, args.cfg_options)
     options = Options(args.steps, args.batch_size, args.image_size, args.checkpoint, args.seed)
-    bar = iter(track(range(args.steps), 'steps', console=Console(stderr=True), transient=True))
+    bar = iter(track(range(args.steps), 'steps', console=plain_console(stderr=True), transient=True))
     with user_errors(cfg):
         measured = measure_flips(cfg, options, lambda done: next(bar))
     projection = measured.projection

@@ -14,7 +14,6 @@ import numpy as np
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 from mmengine.runner import CheckpointLoader
-from rich.console import Console
 from rich.table import Table
 
 from rebnn_mm.analysis.anchor_choice import Anchors, describe_generator_change, equal_classes
@@ -26,6 +25,7 @@ from rebnn_mm.utils.checkpoint import QUANTIZER, check_checkpoint_file, match_ke
 from rebnn_mm.utils.command_line import check_writable, config_file
 from rebnn_mm.utils.config_file import SCOPE, config_path, read_config
 from rebnn_mm.utils.config_mistake import user_errors
+from rebnn_mm.utils.console import plain_console
 
 EDGES = (320, 480, 640)
 """Long edges of the network's input that are tried: the first at which few objects are small."""
@@ -384,7 +384,7 @@ def report(
     data: Annotated, scale: tuple[int, int], sides: np.ndarray, anchors: tuple[Anchors, Anchors] | None
 ) -> None:
     """Print classes, sizes, anchors and notes."""
-    console = Console(width=100, highlight=False)
+    console = plain_console(width=100)
     table = Table('class', *(f'boxes, {split}' for split in data.splits), 'median size in pixels')
     for name in data.classes:
         boxes = {split: [box for box in data.boxes(split) if box.name == name] for split in data.splits}
@@ -405,7 +405,7 @@ def report(
             same = ' (the same)' if what == 'chosen' and anchors[0] is anchors[1] else ''
             console.print(f'  anchors {what}: {100 * fit.covered:.0f} %, scales {scales}; ratios {ratios}{same}')
     for note in data.notes:
-        console.print(f'note: {note}', soft_wrap=True, markup=False)
+        console.print(f'note: {note}', soft_wrap=True)
 
 
 def _arguments(values: dict[str, Any]) -> str:

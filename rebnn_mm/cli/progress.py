@@ -24,6 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from rebnn_mm.engine.binary_hook import has_epochs, unwrap_model
 from rebnn_mm.layers.report import layer_rows
+from rebnn_mm.utils.console import plain_console
 from rebnn_mm.utils.score_table import ap_rows
 
 PLAIN_SECONDS = 60
@@ -46,7 +47,7 @@ class QuietRunner(Runner):
 
     def build_logger(self, log_level: int | str = 'INFO', log_file: str | None = None, **options: Any) -> MMLogger:
         """Build mmengine's logger and put a handler for warnings in the place of its handler for the terminal."""
-        self.console = Console(file=sys.stdout, highlight=False, markup=False, soft_wrap=True)
+        self.console = plain_console(file=sys.stdout, soft_wrap=True)
         logger = super().build_logger(log_level, log_file, **options)
         for handler in [h for h in logger.handlers if not isinstance(h, logging.FileHandler)]:
             logger.removeHandler(handler)
@@ -103,7 +104,7 @@ class ProgressHook(Hook):
     priority = 'VERY_HIGH'
 
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(highlight=False, markup=False, soft_wrap=True)
+        self.console = console or plain_console(soft_wrap=True)
         name, note = TextColumn('{task.description}'), TextColumn('{task.fields[note]}')
         self.bar = Progress(
             *(name, BarColumn(), MofNCompleteColumn(), note),

@@ -7,7 +7,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -37,8 +37,17 @@ LISTS = {
 WRITTEN = {'description': 'written by rebnn new-config'}
 """Marks files of annotations that are our own, which a second call does not take for the user's."""
 
-FORMS = {'shapes': 'labelme', '_via_img_metadata': 'VGG Image Annotator', 'assets': 'VoTT', 'objects': 'Supervisely'}
-"""Forms of JSON that are not read, by a key that they have."""
+FORMS = {
+    'shapes': 'labelme',
+    '_via_img_metadata': 'VGG Image Annotator',
+    'assets': 'VoTT',
+    'objects': 'Supervisely',
+    'predictions': 'Label Studio',
+}
+"""Forms of JSON that are not read, by a key that they, or the first of their entries, have."""
+
+FILES = {'*.tfrecord*': 'TFRecord', '*.parquet': 'Parquet', '*.ndjson': 'Labelbox NDJSON', 'annotations.xml': 'CVAT'}
+"""Other forms that are not read, by the name of their files."""
 
 LOOKED_AT = 20
 """JSON files that are looked into for another form."""
@@ -71,7 +80,8 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     places = Places(folder)
     named = {split: Path(path).resolve() for split, path in (given or {}).items()}
     splits, order = _read(places, named)
-    notes = list(places.notes)
+    notes = places.notes
+    splits = {split: _join_same(photos, notes) for split, photos in splits.items()}
     splits = _with_validation(splits, notes)
     splits = {split: _clean_all(photos, notes) for split, photos in splits.items()}
     if not any(not box.crowd for photo in splits['train'] for box in photo.boxes):
@@ -136,13 +146,17 @@ def _nothing_read(folder: Path) -> str:
         f"{folder} holds no annotations: neither a JSON file of COCO's form (images, annotations, categories), nor "
         'XML files of VOC, nor YOLO label files, nor a CSV file with a box in each row.'
     )
-    for suffix, form in (('*.tfrecord*', 'TFRecord'), ('*.parquet', 'Parquet'), ('*.ndjson', 'Labelbox NDJSON')):
-        path = next(folder.rglob(suffix), None)
+    for name, form in FILES.items():
+        path = next(folder.rglob(name), None)
         if path is not None:
             return f"{known} {path} looks like {form}: export it again in COCO's form."
     for path in sorted(folder.rglob('*.json'))[:LOOKED_AT]:
-        keys = _object_of(path)
-        other = next((form for key, form in FORMS.items() if key in keys), None)
+        try:
+            content = json.loads(path.read_text(encoding='utf-8-sig'))
+        except (OSError, ValueError) as error:
+            return f'{known} {path} cannot be read as JSON ({error}).'
+        first = content[0] if isinstance(content, list) and content else content
+        other = next((form for key, form in FORMS.items() if isinstance(first, dict) and key in first), None)
         if other is not None:
             return f"{known} {path} looks like {other}: export it in COCO's form, which that can write."
     return known
@@ -253,23 +267,17 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
                     area = float(entry.get('area') or 0)
                     box = Box(names[entry['category_id']], left, top, width, height, crowd, area)
                     boxes[entry['image_id']].append(box)
-            photos: dict[Path, Photo] = {}
+            photos = splits.setdefault(split, [])
             for image in content['images']:
-                number, name = image['id'], image['file_name']
-                file = places.find(name, path.parent, split)
+                file = places.find(image['file_name'], path.parent, split)
                 if file is None:
-                    wrong.append(places.explain_missing(name))
-                    continue
-                if file in photos:
-                    places.notes.append(f'images are listed twice, and their boxes put together\t{name}')
-                    photos[file].boxes.extend(boxes.pop(number, ()))
+                    wrong.append(places.explain_missing(image['file_name']))
                     continue
                 size = int(image.get('width') or 0), int(image.get('height') or 0)
-                photos[file] = places.photo(file, size, boxes.pop(number, []), wrong)
+                photos.append(places.photo(file, size, boxes.pop(image['id'], []), wrong))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RebnnError(f"{path} is not of COCO's form ({type(error).__name__}: {error}).") from None
         refuse_wrong(path, wrong)
-        splits[split] = list(photos.values())
         order.update(dict.fromkeys(in_order))
     return splits, list(order)
 
@@ -295,7 +303,9 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
             wrong.append(f'{path} is not a VOC XML file ({error})')
             continue
         named = (root.findtext('filename') or '').strip()
-        names = [named, *(f'{path.stem}{suffix}' for suffix in IMAGES)]
+        # Where files were renamed, or all say the same, the image called like the file is its own.
+        names = [*(f'{path.stem}{suffix}' for suffix in IMAGES), named]
+        names = names[-1:] + names if PureWindowsPath(named).stem == path.stem else names
         split = split_of_folder(path, folder) or 'train'
         file = next((file for name in names if name and (file := places.find(name, path, split))), None)
         if file is None:
@@ -336,6 +346,18 @@ def _voc_lists(folder: Path, photos: Mapping[Path, Photo], notes: list[str]) -> 
     if splits:
         notes += [f'are in no list and not used\t{p.file}' for p in photos.values() if p.file not in used]
     return splits
+
+
+def _join_same(photos: Sequence[Photo], notes: list[str]) -> list[Photo]:
+    """Put the boxes of one image together, which two entries or files may hold."""
+    found: dict[str, Photo] = {}
+    for photo in photos:
+        if photo.file in found:
+            notes.append(f'images are listed twice, and their boxes put together\t{photo.file}')
+            found[photo.file].boxes.extend(photo.boxes)
+        else:
+            found[photo.file] = photo
+    return list(found.values())
 
 
 def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[str, list[Photo]]:

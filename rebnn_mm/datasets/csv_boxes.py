@@ -32,6 +32,9 @@ SETS = {'TRAIN': 'train', 'TRAINING': 'train', 'VALIDATION': 'val', 'VALIDATE': 
 """First column of the tables of Google's AutoML."""
 
 
+csv.field_size_limit(1 << 30)  # a column may hold the points of a mask
+
+
 class Table(NamedTuple):
     """A CSV file with boxes."""
 
@@ -113,10 +116,10 @@ def _read_table(path: Path) -> Table | None:
     """A file with its columns recognised; None if it holds no boxes."""
     try:
         text = path.read_text(encoding='utf-8-sig')
-    except (OSError, ValueError):
+        delimiter = max(',;\t', key=text.partition('\n')[0].count)
+        rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
+    except (OSError, ValueError, csv.Error):
         return None
-    delimiter = max(',;\t', key=text.partition('\n')[0].count)
-    rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
     if not rows:
         return None
     wide = max(map(len, rows))

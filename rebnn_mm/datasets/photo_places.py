@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import os
+import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PureWindowsPath
 from typing import NamedTuple
 
-from PIL import Image, ImageOps
+from PIL import Image
 
 from rebnn_mm.deploy.decode import ORIENTATION, is_whole
+from rebnn_mm.deploy.image import refuse_32_bits
 from rebnn_mm.deploy.several import PICTURES as IMAGES
 from rebnn_mm.errors import RebnnError
 
@@ -71,19 +73,21 @@ class Places:
         for place, _, names in os.walk(folder):
             for name in names:
                 if name.lower().endswith(IMAGES):
-                    self.by_name.setdefault(name, []).append(Path(place, name))
+                    self.by_name.setdefault(_alike(name), []).append(Path(place, name))
 
     def find(self, name: str, beside: Path, split: str) -> Path | None:
         """The file that annotations call so: below a usual folder, or the only one of that name.
 
         A name with a folder stands for one in a folder of that name, since cameras number the images of all alike.
+        Where that folder is outside, as a server's that has written the annotations, the name alone counts.
         """
         if '\\' in name and not (self.folder / name).is_file():  # as Windows writes it
             name = name.replace('\\', '/')
-        found = self.by_name.get(Path(name).name, [])
+        found = self._called(name)
         inner = Path(name).parent.name
-        if inner and not PureWindowsPath(name).root:
-            found = [path for path in found if path.parent.name == inner]
+        outside = PureWindowsPath(name).root or '..' in Path(name).parts
+        if inner:
+            found = [path for path in found if path.parent.name == inner] or (found if outside else [])
         fitting = [path for path in found if split_of_folder(path, self.folder) == split]
         own = fitting if len(fitting) == 1 else []
         for path in (beside.parent / name, *own, self.folder / name):
@@ -95,9 +99,15 @@ class Places:
                     return place / usual / name
         return found[0] if len(found) == 1 else None
 
+    def _called(self, name: str) -> list[Path]:
+        """The images of that name, or else of one that differs in what Windows and macOS take for the same."""
+        file = PureWindowsPath(name).name
+        found = self.by_name.get(_alike(file), [])
+        return [path for path in found if path.name == file] or found
+
     def explain_missing(self, name: str) -> str:
         """Say why :meth:`find` finds none."""
-        several = len(self.by_name.get(PureWindowsPath(name).name, []))
+        several = len(self._called(name))
         if several > 1:
             return f'{several} images in {self.folder} are called {name}, and nothing tells which one is meant'
         return f'there is no image {name} in {self.folder}'
@@ -106,20 +116,28 @@ class Places:
         """The image with its boxes; what is wrong with it is noted."""
         try:
             with Image.open(path) as image:
-                turn = image.getexif().get(ORIENTATION, 1)
-                real = ImageOps.exif_transpose(image).size if turn > 4 else image.size
-                if image.format == 'JPEG' and not is_whole(path.read_bytes()):
+                refuse_32_bits(image)
+                if image.format != 'JPEG':
+                    image.load()
+                elif not is_whole(path.read_bytes()):
                     wrong.append(f'{path} is cut off: copy or download it again')
+                turn = image.getexif().get(ORIENTATION, 1)
+                real = image.size[::-1] if turn in (5, 6, 7, 8) else image.size
                 if turn != 1 and image.format == 'WEBP':
                     wrong.append(
                         f'{path} is turned by its EXIF data, which OpenCV does not do with WebP: save it upright'
                     )
-        except (OSError, ValueError) as error:
+        except Exception as error:  # a damaged file makes Pillow raise almost anything
             wrong.append(f'{path} cannot be read as an image ({error})')
             real = size
         if all(size) and real != size:
             wrong.append(f'{path} is {real[0]}x{real[1]}, and its annotations are for {size[0]}x{size[1]}')
         return Photo(os.path.relpath(path, self.folder), real[0], real[1], boxes)
+
+
+def _alike(name: str) -> str:
+    """A name without the case of its letters, each with its accent as one sign."""
+    return unicodedata.normalize('NFC', name).casefold()
 
 
 def split_of_folder(path: Path, folder: Path) -> str:

@@ -82,7 +82,7 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
                 f'{path}: no image of {split} has a label file; the first was looked for at {label_of(images[0])}.'
             )
     used = {label_of(image) for images in listed.values() for image in images}
-    known = {Path(name).stem for name in places.by_name}
+    known = {path.stem for paths in places.by_name.values() for path in paths}
     for folder in sorted({label.parent for label in used}):
         lone = (label for label in sorted(folder.glob('*.txt')) if label not in used and label.stem not in known)
         wrong += [f'{label} has boxes, and its image is missing' for label in lone if _has_boxes(label)]

@@ -109,14 +109,19 @@ SIXTEEN_BITS = ('PNG', 'PPM')
 """Formats of which Pillow gives, in some versions, grey of 16 bits as mode I."""
 
 
+def refuse_32_bits(image: PIL.Image.Image) -> None:
+    """Refuse an image whose numbers do not say what is white."""
+    if image.mode == 'F' or (image.mode == 'I' and image.format not in SIXTEEN_BITS):
+        raise ImageError(f'its pixels are of 32 bits, mode {image.mode}, without a white; save it with 8 or 16 bits')
+
+
 def _from_pillow(image: PIL.Image.Image) -> np.ndarray:
     # ImageOps.exif_transpose writes the EXIF block again, and stops at an entry that it read but cannot write.
     image.load()  # first: the block may come after the pixels
     orientation = image.getexif().get(ORIENTATION)
-    if image.mode.startswith('I;16') or (image.mode == 'I' and image.format in SIXTEEN_BITS):
+    refuse_32_bits(image)
+    if image.mode.startswith('I'):
         pixels = np.repeat((np.asarray(image) >> 8).astype(np.uint8)[..., None], 3, axis=2)
-    elif image.mode in ('I', 'F'):
-        raise ImageError(f'its pixels are of 32 bits, mode {image.mode}, without a white; save it with 8 or 16 bits')
     else:
         pixels = np.asarray(image.convert('RGB'))
     if orientation in (5, 6, 7, 8):

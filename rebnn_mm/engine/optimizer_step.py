@@ -10,6 +10,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 from torch.optim import Optimizer
 
 from rebnn_mm.errors import RebnnError
+from rebnn_mm.layers import BinaryLayer
 
 
 class AroundSteps:
@@ -17,6 +18,7 @@ class AroundSteps:
 
     def __init__(self, model: nn.Module) -> None:
         refuse_fsdp1(model)
+        refuse_computed(model)
         self._handles: dict[Optimizer, list[Any]] = {}
 
     def _around(self, optimizer: Optimizer, before: Callable[[], None] | None, after: Callable[[], None]) -> None:
@@ -104,6 +106,16 @@ def refuse_fsdp1(model: nn.Module) -> None:
             'FullyShardedDataParallel flattens parameters, and rules of binary layers need whole channels. Use FSDP2 '
             "(torch.distributed.fsdp.fully_shard) or DistributedDataParallel (mmengine's --launcher)."
         )
+
+
+def refuse_computed(model: nn.Module) -> None:
+    """Refuse binary layers whose weight is made of others, as parametrizations, weight_norm and pruning do."""
+    for name, layer in model.named_modules():
+        if isinstance(layer, BinaryLayer) and layer.weight_quantizer is not None and 'weight' not in layer._parameters:
+            raise RebnnError(
+                f'{type(layer).__name__} {name!r}: its weight is computed of other parameters (weight_norm, pruning, '
+                'another parametrization), and its signs come from the latent weight itself. Leave that out.'
+            )
 
 
 def local(tensor: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rebnn_mm.analysis.layer_cost import LayerCost, find_slow_packed_layers
 from rebnn_mm.deploy.onnx_file import UNWEIGHTED
 
+from ..utils.console import plain_console
 from .metadata import find_packed_weights
 from .operators import DOMAIN, all_nodes
 from .passes.half import SMALL
@@ -91,12 +92,12 @@ def report_of(
 
 def say(console: Console, text: str) -> None:
     """Print a line as it is."""
-    console.print(text, highlight=False, soft_wrap=True)
+    console.print(text, soft_wrap=True)
 
 
 def print_report(report: Report, console: Console | None = None) -> None:
     """Print the table and the totals."""
-    console = console or Console(width=120)
+    console = console or plain_console(width=120)
     table = Table(title=f'Layers, at {report.example}')
     for column, justify in (
         ('layer', 'left'),
@@ -113,12 +114,12 @@ def print_report(report: Report, console: Console | None = None) -> None:
     binary, real = (sum(getattr(layer, kind) for layer in report.layers) for kind in ('binary', 'real'))
     # Names are long in a text encoder, and half a number says nothing: then lines are longer than the terminal.
     longest = max((len(layer.name) for layer in report.layers), default=0)
-    Console(file=console.file, width=max(console.width, longest + 80)).print(table)
+    plain_console(file=console.file, width=max(console.width, longest + 80)).print(table)
     total = binary + real
     share = f', {100 * binary / total:.1f} % of them binary' if total else ''
     console.print(f'Multiply-accumulates: {binary:,} binary and {real:,} real{share}.')
     if report.slow:
-        console.print(f'Slow: {report.slow}', highlight=False, soft_wrap=True)
+        console.print(f'Slow: {report.slow}', soft_wrap=True)
     rest = report.size - report.packed_size - report.real_size
     console.print(
         f'File: {report.size:,} bytes ({report.size / 1e6:.2f} MB): {report.packed_size:,} of packed weights, '

@@ -7,7 +7,6 @@ from .channel import (
     per_channel,
     per_channel_factor,
     standardise,
-    weight_dims,
 )
 from .levels import symmetric_codes, symmetric_round, ternary_codes
 from .scaled_sign import tensor_sign, tensor_sign_codes, zero_outside_one, zero_outside_one_
@@ -44,7 +43,6 @@ __all__ = [
     'tensor_sign',
     'tensor_sign_codes',
     'ternary_codes',
-    'weight_dims',
     'zero_outside_one',
     'zero_outside_one_',
 ]

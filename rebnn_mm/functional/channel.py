@@ -14,14 +14,14 @@ def per_channel(values: Tensor, like: Tensor) -> Tensor:
     return values.view(-1, *[1] * (like.dim() - 1))
 
 
-def channel_dims(weight: Tensor) -> tuple[int, ...]:
-    """The dimensions that belong to one output channel: all but the first.
+def channel_dims(weight: Tensor, per: str = 'channel') -> tuple[int, ...]:
+    """The dimensions that belong to one output channel: all but the first; all of them with ``per='tensor'``.
 
     Example:
-        >>> channel_dims(torch.zeros(4, 2, 3, 3))
-        (1, 2, 3)
+        >>> channel_dims(torch.zeros(4, 2, 3, 3)), channel_dims(torch.zeros(4, 3), 'tensor')
+        ((1, 2, 3), (0, 1))
     """
-    return tuple(range(1, weight.dim()))
+    return tuple(range(0 if per == 'tensor' else 1, weight.dim()))
 
 
 def channel_mean_abs(weight: Tensor) -> Tensor:
@@ -85,16 +85,6 @@ def standardise(x: Tensor, dims: tuple[int, ...], eps: float = 1e-8) -> Tensor:
     x = x.to(torch.promote_types(x.dtype, torch.float32))
     variance, mean = torch.var_mean(x, dim=dims, correction=0, keepdim=True)
     return (x - mean) * (variance + eps).rsqrt()
-
-
-def weight_dims(weight: Tensor, per: str) -> tuple[int, ...]:
-    """The dimensions that one scale covers: all of them (``per='tensor'``), or all but the first (``'channel'``).
-
-    Example:
-        >>> weight_dims(torch.zeros(4, 3), 'tensor'), weight_dims(torch.zeros(4, 3), 'channel')
-        ((0, 1), (1,))
-    """
-    return tuple(range(0 if per == 'tensor' else 1, weight.dim()))
 
 
 def per_channel_factor(scale: Tensor, weight: Tensor) -> Tensor:

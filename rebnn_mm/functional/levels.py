@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .channel import weight_dims
+from .channel import channel_dims
 from .sign import straight_through
 
 THRESHOLD = 0.7
@@ -26,7 +26,7 @@ def ternary_codes(weight: Tensor, per: str = 'tensor') -> tuple[Tensor, Tensor]:
         >>> ternary_codes(torch.tensor([[0.1, -1.0, 2.0, -0.2]]))
         (tensor([[ 0., -1.,  1.,  0.]]), tensor([[1.5000]]))
     """
-    dims = weight_dims(weight, per)
+    dims = channel_dims(weight, per)
     magnitude = weight.abs()
     threshold = THRESHOLD * magnitude.mean(dim=dims, keepdim=True)
     codes = (weight > threshold).to(weight.dtype) - (weight < -threshold).to(weight.dtype)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .channel import weight_dims
+from .channel import channel_dims
 from .sign import sign, straight_through
 
 
@@ -34,7 +34,7 @@ def tensor_sign_codes(weight: Tensor, per: str = 'tensor', centred: bool = False
         (tensor([[ 1.,  1.],
                 [ 1., -1.]]), tensor([[2.5000]]))
     """
-    scale = weight.abs().mean(dim=weight_dims(weight, per), keepdim=True)
+    scale = weight.abs().mean(dim=channel_dims(weight, per), keepdim=True)
     return sign(weight - weight.mean() if centred else weight), scale
 
 

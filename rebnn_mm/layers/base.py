@@ -179,6 +179,11 @@ class BinaryLayer(nn.Module):
         if not self.binary:
             return cast(Tensor, super().forward(x))
         if self.training:
+            if torch.compiler.is_exporting() and torch.is_grad_enabled():
+                raise RebnnError(
+                    f'{self.describe()}: torch.export drops the gradients of signs, so what it writes cannot learn. '
+                    'Export in evaluation mode: model.eval().'
+                )
             self._warn_if_not_driven()
         bias = getattr(self, 'bias', None)
         y = self._product(self._quantize_input(x))
@@ -190,7 +195,9 @@ class BinaryLayer(nn.Module):
             return multiply(values, self.weight if quantizer is None else quantizer(self.weight), self._geometry)
         # Replicas of nn.DataParallel have a weight and no parameters.
         own = (values, self.weight, *self.parameters())
-        learns = torch.is_grad_enabled() and any(t.requires_grad for t in own)
+        # What is written down for later has no gradient of signs, but the products of evaluation.
+        written = torch.jit.is_tracing() or torch.compiler.is_exporting()
+        learns = torch.is_grad_enabled() and not written and any(t.requires_grad for t in own)
         exact = self._sums_signs and not is_transformed()
         weight = quantizer(self.weight) if learns and not (exact and quantizer.codes_learn) else None
         if learns and not self._knows_training_values and holds_values(values):

@@ -12,7 +12,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from ..errors import RebnnError
-from ..functional import per_channel_factor, tensor_sign, tensor_sign_codes, ternary_codes, weight_dims
+from ..functional import channel_dims, per_channel_factor, tensor_sign, tensor_sign_codes, ternary_codes
 from ..layers import BinaryLayer
 from ..quantizers import Values, WeightQuantizer, check_per
 
@@ -51,7 +51,7 @@ def split_ternary(weight: Tensor, per: str = 'tensor') -> tuple[Tensor, Tensor]:
         (tensor([[ 0.1000, -1.0000,  2.0000, -0.2000]]), tensor(0.7500), tensor(0.7500))
     """
     w = weight.detach().double()
-    dims = weight_dims(w, per)
+    dims = channel_dims(w, per)
     codes, scale = ternary_codes(w, per)
     zero, positive, magnitude = codes == 0, w >= 0, w.abs()
 

@@ -7,7 +7,7 @@ from mmengine.registry import MODELS
 from torch import Tensor
 
 from ..errors import RebnnError
-from ..functional import per_channel_factor, symmetric_codes, symmetric_round, weight_dims
+from ..functional import channel_dims, per_channel_factor, symmetric_codes, symmetric_round
 from ..quantizers import ActivationQuantizer, Values, WeightQuantizer, check_bits, check_per
 
 
@@ -50,7 +50,7 @@ class Q8BERTWeight(WeightQuantizer):
         return codes, per_channel_factor(factor, weight)
 
     def _limit(self, weight: Tensor) -> Tensor:
-        return weight.detach().abs().amax(dim=weight_dims(weight, self.per), keepdim=True)
+        return weight.detach().abs().amax(dim=channel_dims(weight, self.per), keepdim=True)
 
     def extra_repr(self) -> str:
         return f'bits={self.bits}, per={self.per!r}'

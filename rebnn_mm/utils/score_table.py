@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
+from .console import plain_console
+
 # mmdet's CocoMetric calls them <box or mask>_mAP<suffix>
 COLUMNS = {'AP': '', 'AP50': '_50', 'AP75': '_75', 'APs': '_s', 'APm': '_m', 'APl': '_l'}
 
@@ -26,7 +28,7 @@ def ap_rows(scores: Mapping[str, float]) -> dict[str, list[float | None]]:
 
 def print_scores(scores: Mapping[str, float], console: Console | None = None) -> None:
     """Print average precision and GLUE's scores as tables and every other score on a line of its own."""
-    console = console or Console(width=88)
+    console = console or plain_console(width=88)
     rows = ap_rows(scores)
     if rows:
         table = Table('in %', *COLUMNS, title='Average precision')

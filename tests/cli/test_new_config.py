@@ -365,6 +365,19 @@ def test_a_teacher_that_counts_iterations_is_refused(tmp_path, capsys):
     assert not list(tmp_path.glob('mine*'))
 
 
+def test_names_with_brackets_are_printed_as_they_are(tmp_path, capsys):
+    sample = json.loads((SAMPLE / 'annotations/instances_val2017.json').read_text())
+    for category, name in zip(sample['categories'], ('[red] box', '[/x]', ':smile:'), strict=False):
+        category['name'] = name
+    for entry in sample['annotations']:
+        entry['category_id'] = sample['categories'][entry['category_id'] % 3]['id']
+    (tmp_path / 'labels.json').write_text(json.dumps(sample))
+    (tmp_path / 'images').symlink_to(SAMPLE / 'val2017')
+    write(tmp_path / 'mine.py', '--data', tmp_path)
+    rows = [line.split('│')[1].strip() for line in capsys.readouterr().out.splitlines() if line.startswith('│')]
+    assert sorted(rows) == [':smile:', '[/x]', '[red] box']
+
+
 def test_what_is_not_its_own_is_not_written_over(tmp_path, capsys):
     out = tmp_path / 'mine.py'
     write(out, '--epochs', 3)

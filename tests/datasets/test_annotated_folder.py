@@ -421,7 +421,7 @@ def test_an_id_of_two_images_is_refused_and_an_image_of_two_ids_is_one(folder):
     data = read_annotated(folder)
     photos = {photo.file: photo for photos in data.splits.values() for photo in photos}
     assert len(photos) == 4 and len(photos['pictures/1.png'].boxes) == 2
-    assert 'images are listed twice, and their boxes put together (1, the first: 1.png)' in data.notes
+    assert 'images are listed twice, and their boxes put together (1, the first: pictures/1.png)' in data.notes
 
 
 def test_images_of_a_split_are_in_its_folder(tmp_path):
@@ -492,3 +492,81 @@ def test_a_photograph_that_is_cut_off_is_refused(folder):
         (folder / 'pictures' / '3.jpg').write_bytes(cut)
         with pytest.raises(match=r'3.jpg is cut off: copy or download it again'):
             read_annotated(folder)
+
+
+def float_tiff(path: Path) -> None:
+    Image.new('F', (40, 30)).save(path, 'TIFF')
+
+
+def half_png(path: Path) -> None:
+    Image.effect_noise((40, 30), 50).save(path)
+    path.write_bytes(path.read_bytes()[:500])
+
+
+def huge_png(path: Path) -> None:
+    Image.new('1', (14000, 14000)).save(path)
+
+
+@pytest.mark.parametrize(
+    ('spoil', 'words'),
+    [
+        (float_tiff, r'3\.png cannot be read as an image \(its pixels are of 32 bits, mode F'),
+        (half_png, r'3\.png cannot be read as an image'),
+        (huge_png, r'3\.png cannot be read as an image \(Image size'),
+    ],
+)
+def test_an_image_that_training_or_the_packed_file_could_not_read_is_refused(folder, spoil, words):
+    write(folder, coco())
+    spoil(folder / 'pictures' / '3.png')
+    with pytest.raises(match=words):
+        read_annotated(folder)
+
+
+def test_an_exif_entry_of_another_type_turns_nothing(folder):
+    # Orientation, tag 0x112, as a text of two bytes.
+    exif = b'Exif\0\0MM\0*' + bytes([0, 0, 0, 8, 0, 1, 1, 0x12, 0, 2, 0, 0, 0, 2]) + b'6\0\0\0' + bytes(4)
+    Image.new('RGB', (40, 30)).save(folder / 'pictures' / '3.jpg', exif=exif)
+    write(folder, coco(images=[dict(id=i, file_name='3.jpg' if i == 3 else f'{i}.png') for i in range(5)]))
+    assert 'pictures/3.jpg' in {photo.file for photos in read_annotated(folder).splits.values() for photo in photos}
+
+
+@pytest.mark.parametrize('form', ['../../media/upload/1/{}.png', r'images\..\..\upload\1\{}.png', '/data/1/{}.png'])
+def test_a_folder_of_the_server_that_wrote_the_annotations_does_not_count(folder, form):
+    write(folder, coco(images=[dict(id=i, file_name=form.format(i)) for i in range(5)]))
+    assert sum(map(len, read_annotated(folder).splits.values())) == 5
+
+
+def test_names_that_only_windows_or_macos_take_for_the_same(tmp_path):
+    for name in ('A.JPG', 'e\u0301.jpg', 'twin.jpg', 'TWIN.jpg'):
+        picture(tmp_path / 'pictures' / name)
+    names = ['a.jpg', '\xe9.jpg', 'twin.jpg']
+    write(tmp_path, coco(3, images=[dict(id=i, file_name=name) for i, name in enumerate(names)]))
+    data = read_annotated(tmp_path)
+    found = {Path(photo.file).name for photos in data.splits.values() for photo in photos}
+    assert found == {'A.JPG', 'e\u0301.jpg', 'twin.jpg'}
+
+
+def test_a_file_of_voc_is_of_the_image_that_is_called_like_it(tmp_path):
+    for number, name in enumerate('abc'):
+        picture(tmp_path / f'{name}.png')
+        voc(tmp_path, name, ('cat', number, 2, 20, 22))
+        path = tmp_path / f'{name}.xml'
+        path.write_text(path.read_text().replace(f'{name}.png', 'a.png'))  # as renaming leaves it
+    photos = sorted(photo for photos in read_annotated(tmp_path).splits.values() for photo in photos)
+    assert [(photo.file, photo.boxes[0].left) for photo in photos] == [('a.png', 0), ('b.png', 1), ('c.png', 2)]
+
+
+def test_an_image_of_two_voc_files_is_one(tmp_path):
+    for name in 'abc':
+        picture(tmp_path / f'{name}.png')
+        voc(tmp_path, name, ('cat', 1, 2, 11, 22))
+    (tmp_path / 'more').mkdir()
+    text = (tmp_path / 'a.xml').read_text()
+    (tmp_path / 'more/a.xml').write_text(text.replace('cat', 'dog'))
+    data = read_annotated(tmp_path)
+    assert sorted((photo.file, len(photo.boxes)) for photos in data.splits.values() for photo in photos) == [
+        ('a.png', 2),
+        ('b.png', 1),
+        ('c.png', 1),
+    ]
+    assert 'images are listed twice, and their boxes put together (1, the first: a.png)' in data.notes

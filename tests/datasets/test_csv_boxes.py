@@ -85,6 +85,9 @@ def test_a_table_is_named_for_its_split(tmp_path):
         ('a.json', '{"shapes": [], "imagePath": "p0.jpg"}', 'a.json looks like labelme: export it in COCO'),
         ('a.json', '{"_via_img_metadata": {}}', 'looks like VGG Image Annotator'),
         ('part.tfrecord', '', 'part.tfrecord looks like TFRecord: export it again in'),
+        ('a.json', '[{"id": 1, "predictions": []}]', 'looks like Label Studio'),
+        ('a.json', '{"images": [', r'a.json cannot be read as JSON \(Expecting value'),
+        ('annotations.xml', '<annotations><version>1.1</version></annotations>', 'annotations.xml looks like CVAT'),
         ('a.json', '[]', 'holds no annotations: neither a JSON file'),
     ],
 )
@@ -92,3 +95,12 @@ def test_other_forms_are_named(tmp_path, name, text, words):
     (tmp_path / name).write_text(text)
     with pytest.raises(match=words):
         read_annotated(tmp_path)
+
+
+def test_a_column_may_be_longer_than_python_reads_by_itself(tmp_path):
+    for name in 'ab':
+        Image.new('RGB', (40, 30)).save(tmp_path / f'{name}.png')
+    points = '"' + '1.5,' * 50000 + '"'
+    rows = [f'{name}.png,1,2,11,22,cat,{points}' for name in 'ab']
+    (tmp_path / 'boxes.csv').write_text('\n'.join(['filename,xmin,ymin,xmax,ymax,class,mask', *rows]))
+    assert read_annotated(tmp_path).splits['train'][0].boxes == [('cat', 1, 2, 10, 20, False, 0)]

@@ -12,6 +12,7 @@ from rich.table import Table
 from rebnn_mm.deploy.session import half_products
 
 from ...errors import RebnnError
+from ...utils.console import plain_console
 from ..difference import Difference
 from ..exporter import Export, Quantized, export
 from ..exporter import write as write_whole
@@ -36,7 +37,7 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
         calibration=source.calibration,
         size=source.size,
         progress=lambda step: say_on(console, f'... {step}'),
-        watch=partial(track, description='comparing', console=Console(stderr=True), transient=True),
+        watch=partial(track, description='comparing', console=plain_console(stderr=True), transient=True),
     )
     scores = (
         None if result.int8 is None or source.score is None else scores_of(result.int8, result.data, source, console)
