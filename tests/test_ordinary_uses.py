@@ -8,6 +8,7 @@ import warnings
 import pytest
 import torch
 import torch.distributed as dist
+from mmengine.optim import OptimWrapper
 from mmengine.registry import MODELS
 from torch import nn
 from torch.func import functional_call, grad, vmap
@@ -486,6 +487,15 @@ def test_a_second_rule_on_a_layer_is_refused(rule):
         rule(model).attach(torch.optim.SGD(model.parameters(), lr=0.1))
     first.detach()
     rule(model).attach(torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+@pytest.mark.parametrize('rule', [ResilientGradient, MethodDriver, FlipRecorder])
+def test_a_wrapper_that_is_no_optimizer_is_refused(rule):
+    model = block()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match=r'OptimWrapper is no torch\.optim\.Optimizer.* Attach to the optimizer that'):
+        rule(model).attach(OptimWrapper(optimizer))
+    rule(model).attach(optimizer)
 
 
 @pytest.mark.parametrize('rule', [ResilientGradient, MethodDriver, FlipRecorder])

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebnn_mm.cli.new_config_options import add_options, resolve_base
+from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import INTERRUPTED, CommandParser, RebnnError, report_errors, stop
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ def train(config: Path, amp: bool) -> None:
     # No detection in any validation gives no score.
     last = work_dir / Path((work_dir / 'last_checkpoint').read_text().strip()).name
     shutil.copy(best or last, work_dir / 'best.pth')
-    done.write_text(f'{digest}\n')
+    with whole_file(done) as part:  # an empty one would say that another config was trained
+        part.write_text(f'{digest}\n')
 
 
 def digest_of(config: Path) -> str:

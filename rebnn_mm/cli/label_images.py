@@ -21,6 +21,7 @@ from rebnn_mm.deploy.loading import locate_model
 from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.preprocess import Letterbox, Preprocess
 from rebnn_mm.deploy.session import open_session
+from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, did_you_mean
 from rebnn_mm.utils.command_line import check_writable, import_scope
 
@@ -60,7 +61,8 @@ def label_images(folder: Path, teacher: str, classes: Sequence[str] = ()) -> str
         photos.append(places.photo(path, (0, 0), boxes, wrong))
     refuse_wrong(folder, wrong)
     about = f'{LABELLED} {Path(teacher).name}, scores of at least {THRESHOLD}'
-    out.write_text(json.dumps(as_coco(photos, classes or known) | dict(info=dict(description=about))))
+    with whole_file(out) as part:
+        part.write_text(json.dumps(as_coco(photos, classes or known) | dict(info=dict(description=about))))
     counts = Counter(box.name for photo in photos for box in photo.boxes)
     numbers = ', '.join(f'{name} {counts[name]}' for name in classes or known)
     return f'{about}, {len(photos)} images, in {out}: {numbers}'

@@ -20,6 +20,7 @@ from rebnn_mm.analysis.anchor_choice import Anchors, describe_generator_change, 
 from rebnn_mm.cli.new_config_options import STARTS, STEPS, parse_args
 from rebnn_mm.datasets.annotated_folder import WRITTEN, Annotated, as_coco, read_annotated
 from rebnn_mm.datasets.photo_places import SPLITS
+from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.checkpoint import QUANTIZER, check_checkpoint_file, match_keys
 from rebnn_mm.utils.command_line import check_writable, config_file
@@ -174,9 +175,9 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
         problem = f'{path} already exists and has been edited; choose another --out.'
         if not written_here(path):
             raise RebnnError(problem)
-    out.parent.mkdir(parents=True, exist_ok=True)
     for split, photos in data.splits.items():
-        Path(f'{annotations}{split}.json').write_text(json.dumps(as_coco(photos, data.classes)))
+        with whole_file(f'{annotations}{split}.json') as part:
+            part.write_text(json.dumps(as_coco(photos, data.classes)))
     counts = [
         f'{len(photos)} images with {len(data.boxes(split))} boxes for {split}'
         for split, photos in data.splits.items()
@@ -198,7 +199,8 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
             model=_arguments(models[path]),
             schedule=schedule(configs[path], epochs, length) + hooks(configs[path], patience),
         )
-        path.write_text(f'{text}{DIGEST}{_digest(text)}\n')
+        with whole_file(path) as part:
+            part.write_text(f'{text}{DIGEST}{_digest(text)}\n')
     report(data, scale, sides, changes[out][1])
     print(augment_sentence(augment, size_spread(data), asked=args.augment is not None))
     terms = ' (of Tiny-ImageNet, with non-commercial terms; --start none: random weights)'

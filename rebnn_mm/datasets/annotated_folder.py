@@ -23,6 +23,7 @@ from .photo_places import (
     find_split,
     refuse_wrong,
     split_of_folder,
+    visible,
 )
 from .yolo_labels import looks_like_yolo, read_yolo, yolo_file, yolo_names_file
 
@@ -115,7 +116,7 @@ def _read(places: Places, named: dict[str, Path]) -> tuple[dict[str, list[Photo]
     described = yolo_file(folder)
     if described is not None:
         return read_yolo(described, places)
-    if any(map(_is_voc, folder.rglob('*.xml'))):
+    if any(map(_is_voc, visible(folder, '*.xml'))):
         return _read_voc(folder, places)
     label, names = looks_like_yolo(folder, places), yolo_names_file(folder)
     if label is not None and names is not None:
@@ -126,7 +127,7 @@ def _read(places: Places, named: dict[str, Path]) -> tuple[dict[str, list[Photo]
             'lines train: (folder of images), val: (another) and names: [first, second], or a classes.txt with a '
             'name in each line.'
         )
-    tables = csv_files(folder)
+    tables = csv_files(visible(folder, '*.csv'))
     if tables:
         return read_csv(tables, places)
     raise RebnnError(_nothing_read(folder))
@@ -147,10 +148,10 @@ def _nothing_read(folder: Path) -> str:
         'XML files of VOC, nor YOLO label files, nor a CSV file with a box in each row.'
     )
     for name, form in FILES.items():
-        path = next(folder.rglob(name), None)
+        path = next(visible(folder, name), None)
         if path is not None:
             return f"{known} {path} looks like {form}: export it again in COCO's form."
-    for path in sorted(folder.rglob('*.json'))[:LOOKED_AT]:
+    for path in sorted(visible(folder, '*.json'))[:LOOKED_AT]:
         try:
             content = json.loads(path.read_text(encoding='utf-8-sig'))
         except (OSError, ValueError) as error:
@@ -187,7 +188,7 @@ def as_coco(photos: Iterable[Photo], classes: Sequence[str]) -> dict[str, Any]:
 def _coco_files(folder: Path, named: Mapping[str, Path]) -> dict[str, Path]:
     """COCO's file for each split that is not named."""
     found: dict[str, list[Path]] = {}
-    for path in sorted(folder.rglob('*.json')):
+    for path in sorted(visible(folder, '*.json')):
         if path in named.values() or not _is_coco(path):
             continue
         words = re.findall('[A-Z]?[a-z]+|[A-Z]+', path.stem)
@@ -218,17 +219,12 @@ def _by_folder(splits: dict[str, list[Photo]], folder: Path) -> dict[str, list[P
 
 
 def _is_coco(path: Path) -> bool:
-    content = _object_of(path)
-    return {'images', 'annotations', 'categories'} <= content.keys() and content.get('info') != WRITTEN
-
-
-def _object_of(path: Path) -> dict[str, Any]:
-    """The object that a JSON file holds; an empty one where it holds none."""
     try:
         content = json.loads(path.read_text(encoding='utf-8-sig'))
     except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+        return False
+    wanted = {'images', 'annotations', 'categories'}
+    return isinstance(content, dict) and wanted <= content.keys() and content.get('info') != WRITTEN
 
 
 def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[Photo]], list[str]]:
@@ -285,7 +281,7 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
 def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], list[str]]:
     photos: dict[Path, Photo] = {}
     wrong: list[str] = []
-    for path in sorted(folder.rglob('*.xml')):
+    for path in sorted(visible(folder, '*.xml')):
         try:
             root = ElementTree.parse(path).getroot()
             if root.tag != 'annotation':
@@ -331,7 +327,7 @@ def _voc_lists(folder: Path, photos: Mapping[Path, Photo], notes: list[str]) -> 
         if listed is None:
             continue
         lines = [line.strip() for line in listed.read_text(encoding='utf-8-sig').splitlines() if line.strip()]
-        found = {line: by_stem.get(line) or by_stem.get(Path(line).stem, []) for line in lines}
+        found = {line: by_stem.get(line) or _in_folder(line, by_stem.get(Path(line).stem, [])) for line in lines}
         if lines and not any(found.values()):
             raise RebnnError(
                 f"{listed}: no line of it is the name of an XML file without its ending; the first is '{lines[0]}'."
@@ -358,6 +354,11 @@ def _join_same(photos: Sequence[Photo], notes: list[str]) -> list[Photo]:
         else:
             found[photo.file] = photo
     return list(found.values())
+
+
+def _in_folder(line: str, photos: list[Photo]) -> list[Photo]:
+    """Those in the folder that a line names before the name of a file; all where none is."""
+    return [photo for photo in photos if Path(photo.file).parent.name == Path(line).parent.name] or photos
 
 
 def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[str, list[Photo]]:

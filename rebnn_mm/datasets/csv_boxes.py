@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,9 +47,9 @@ class Table(NamedTuple):
     split: int | None  # column of the split, if there is one
 
 
-def csv_files(folder: Path) -> dict[str, Path]:
-    """The CSV file with boxes of each split, by the file's name; a single one is 'train'."""
-    tables = [path for path in sorted(folder.rglob('*.csv')) if _read_table(path) is not None]
+def csv_files(paths: Iterable[Path]) -> dict[str, Path]:
+    """Of CSV files the one with boxes of each split, by the file's name; a single one is 'train'."""
+    tables = [path for path in sorted(paths) if _read_table(path) is not None]
     if len(tables) == 1:
         return {'': tables[0]}
     found: dict[str, Path] = {}

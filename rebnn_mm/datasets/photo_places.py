@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PureWindowsPath
 from typing import NamedTuple
 
@@ -70,10 +70,9 @@ class Places:
         self.folder = folder
         self.notes: list[str] = []
         self.by_name: dict[str, list[Path]] = {}
-        for place, _, names in os.walk(folder):
-            for name in names:
-                if name.lower().endswith(IMAGES):
-                    self.by_name.setdefault(_alike(name), []).append(Path(place, name))
+        for path in visible(folder, '*'):
+            if path.suffix.lower() in IMAGES and path.is_file():
+                self.by_name.setdefault(_alike(path.name), []).append(path)
 
     def find(self, name: str, beside: Path, split: str) -> Path | None:
         """The file that annotations call so: below a usual folder, or the only one of that name.
@@ -97,7 +96,8 @@ class Places:
             for usual in ('images', 'JPEGImages', split):
                 if place.is_relative_to(self.folder) and (place / usual / name).is_file():
                     return place / usual / name
-        return found[0] if len(found) == 1 else None
+        alone = found if len(found) == 1 else [path for path in found if path.parent.name == beside.parent.name]
+        return alone[0] if len(alone) == 1 else None
 
     def _called(self, name: str) -> list[Path]:
         """The images of that name, or else of one that differs in what Windows and macOS take for the same."""
@@ -133,6 +133,13 @@ class Places:
         if all(size) and real != size:
             wrong.append(f'{path} is {real[0]}x{real[1]}, and its annotations are for {size[0]}x{size[1]}')
         return Photo(os.path.relpath(path, self.folder), real[0], real[1], boxes)
+
+
+def visible(folder: Path, pattern: str) -> Iterator[Path]:
+    """What lies below a folder, without what macOS and Jupyter hide there: copies, and files that are no images."""
+    for path in folder.rglob(pattern):
+        if not any(part.startswith('.') or part == '__MACOSX' for part in path.relative_to(folder).parts):
+            yield path
 
 
 def _alike(name: str) -> str:

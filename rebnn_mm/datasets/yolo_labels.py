@@ -10,7 +10,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from ..errors import RebnnError
-from .photo_places import IMAGES, SPLITS, Box, Photo, Places, by_folder, is_number, refuse_wrong
+from .photo_places import IMAGES, SPLITS, Box, Photo, Places, by_folder, is_number, refuse_wrong, visible
 
 NAMES = ('classes.txt', 'obj.names', '_darknet.labels', 'classes.names')
 """Files that tools write with the name of a class in each line."""
@@ -21,7 +21,7 @@ BEYOND = 0.1
 
 def yolo_file(folder: Path) -> Path | None:
     """The ``data.yaml`` of a folder, or any other YAML file with names of classes and a split; None without one."""
-    contents = {path: _content(path) for path in sorted(folder.rglob('*.y*ml'))}
+    contents = {path: _content(path) for path in sorted(visible(folder, '*.y*ml'))}
     named = {path: c for path, c in contents.items() if isinstance(c.get('names'), list | dict)}
     found = [path for path, c in named.items() if any(map(c.get, SPLITS)) or path.name == 'data.yaml']
     first = [path for path in found if path.parent == folder and path.stem == 'data']
@@ -32,7 +32,7 @@ def yolo_file(folder: Path) -> Path | None:
 
 def yolo_names_file(folder: Path) -> Path | None:
     """The file with a name of a class in each line that tools write next to labels; None without one."""
-    return next((path for name in NAMES for path in sorted(folder.rglob(name))), None)
+    return next((path for name in NAMES for path in sorted(visible(folder, name))), None)
 
 
 def looks_like_yolo(folder: Path, places: Places) -> Path | None:
@@ -46,7 +46,8 @@ def looks_like_yolo(folder: Path, places: Places) -> Path | None:
 
 
 def _has_boxes(path: Path) -> bool:
-    lines = [line.split() for line in path.read_text(errors='replace').splitlines() if line.strip()]
+    text = path.read_text(encoding='utf-8-sig', errors='replace')
+    lines = [line.split() for line in text.splitlines() if line.strip()]
     return bool(lines) and all(len(line) >= 5 and all(map(is_number, line)) for line in lines)
 
 
@@ -129,6 +130,7 @@ def _images_of(content: Mapping[str, Any], split: str, path: Path, places: Place
     given = content[split]
     roots = [path.parent / str(content.get('path') or '.'), path.parent, places.folder]
     for entry in given if isinstance(given, list) else [given]:
+        entry = entry.replace('\\', '/')  # as Windows writes it
         # Roboflow writes ../train/images for what lies next to the file.
         tries = [root / name for name in (entry, entry.removeprefix('../')) for root in roots]
         found = next((place.resolve() for place in tries if place.exists()), None)
@@ -137,7 +139,7 @@ def _images_of(content: Mapping[str, Any], split: str, path: Path, places: Place
         if found.is_file():
             yield from _read_list(found, roots[0], places)
             continue
-        images = sorted(image for image in found.rglob('*') if image.suffix.lower() in IMAGES)
+        images = sorted(image for image in visible(found, '*') if image.suffix.lower() in IMAGES)
         if not images:
             raise RebnnError(f'{found} holds no image.')
         yield from images

@@ -57,6 +57,11 @@ def around_step(
             f'{type(optimizer).__name__} steps by first_step() and second_step(), where the rule at step() is not '
             'called. Attach to the optimizer that it wraps: attach(optimizer.base_optimizer).'
         )
+    if not hasattr(optimizer, 'register_step_pre_hook'):
+        raise RebnnError(
+            f'{type(optimizer).__name__} is no torch.optim.Optimizer, so that its steps cannot be followed. Attach to '
+            'the optimizer that it wraps.'
+        )
     if type(optimizer).__name__ == 'ZeroRedundancyOptimizer':
         raise RebnnError(
             'ZeroRedundancyOptimizer shards the step, where the rule cannot see whole channels; use the plain '

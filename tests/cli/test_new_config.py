@@ -1,6 +1,8 @@
 """A config for the committed sample, read, built and, once, trained with."""
 
+import errno
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -391,6 +393,20 @@ def test_what_is_not_its_own_is_not_written_over(tmp_path, capsys):
         assert f'{path} already exists and has been edited; choose another --out.' in capsys.readouterr().err
         assert path.read_text() == text
         path.write_text(before)
+
+
+def test_a_full_disk_leaves_no_half_config_that_would_be_taken_for_an_edited_one(tmp_path, capsys):
+    def fill(descriptor):
+        raise OSError(errno.ENOSPC, 'No space left on device')
+
+    out = tmp_path / 'mine.py'
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, 'fsync', fill)
+        with pytest.raises(SystemExit):
+            write(out)
+    assert 'No space left on device' in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    write(out)
 
 
 @pytest.mark.parametrize('given', [list, tuple, lambda steps: steps[1]])

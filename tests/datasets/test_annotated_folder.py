@@ -570,3 +570,31 @@ def test_an_image_of_two_voc_files_is_one(tmp_path):
         ('c.png', 1),
     ]
     assert 'images are listed twice, and their boxes put together (1, the first: a.png)' in data.notes
+
+
+def test_what_macos_and_jupyter_hide_in_a_folder_is_passed_over(folder):
+    write(folder, coco())
+    (folder / '.ipynb_checkpoints').mkdir()
+    (folder / '__MACOSX').mkdir()
+    shutil.copy(folder / 'labels.json', folder / '.ipynb_checkpoints/labels-checkpoint.json')
+    shutil.copy(folder / 'pictures/3.png', folder / '.ipynb_checkpoints/3.png')
+    for name in ('._labels.json', '._labels.xml', '__MACOSX/labels.xml', 'pictures/._3.png'):
+        (folder / name).write_bytes(b'\x00\x05\x16\x07')
+    assert sum(map(len, read_annotated(folder).splits.values())) == 5
+
+
+@pytest.mark.parametrize('filename', ['{}/a.png', 'a.png'])
+def test_voc_of_one_name_in_two_folders(tmp_path, filename):
+    for number, place in enumerate('xy'):
+        picture(tmp_path / f'JPEGImages/{place}/a.png')
+        (tmp_path / f'Annotations/{place}').mkdir(parents=True)
+        voc(tmp_path, 'a', ('cat', number, 2, 11, 22))
+        text = (tmp_path / 'Annotations/a.xml').read_text().replace('a.png', filename.format(place))
+        (tmp_path / 'Annotations/a.xml').unlink()
+        (tmp_path / f'Annotations/{place}/a.xml').write_text(text)
+    (tmp_path / 'ImageSets/Main').mkdir(parents=True)
+    (tmp_path / 'ImageSets/Main/train.txt').write_text('x/a\n')
+    (tmp_path / 'ImageSets/Main/val.txt').write_text('y/a\n')
+    data = read_annotated(tmp_path)
+    found = {split: [(photo.file, photo.boxes[0].left) for photo in photos] for split, photos in data.splits.items()}
+    assert found == {'train': [('JPEGImages/x/a.png', 0)], 'val': [('JPEGImages/y/a.png', 1)]}

@@ -138,3 +138,14 @@ def test_labels_are_next_to_the_image_or_in_the_folder_of_labels(tmp_path):
     image.parent.mkdir(parents=True)
     image.with_suffix('.txt').touch()
     assert label_of(image) == image.with_suffix('.txt')
+
+
+def test_files_as_windows_writes_them(copied):
+    folder = copied('yolo_ultralytics')
+    description = folder / 'data.yaml'
+    description.write_text(description.read_text().replace('images/', 'images\\'))
+    check(read_annotated(folder))
+    folder = copied('yolo_labelimg')
+    for path in folder.rglob('*.txt'):
+        path.write_bytes(b'\xef\xbb\xbf' + path.read_bytes().replace(b'\n', b'\r\n'))
+    check(read_annotated(folder))

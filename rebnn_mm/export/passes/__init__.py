@@ -15,20 +15,6 @@ from .keep_signs import KeepSigns
 from .spread_norms import SpreadNorms
 from .stem import JoinStem
 
-__all__ = [
-    'ChannelsLast',
-    'Compact',
-    'FoldFactors',
-    'FoldNorms',
-    'FuseBlocks',
-    'JoinStem',
-    'KeepSigns',
-    'QuantizeInt8',
-    'SpreadNorms',
-    'ToHalf',
-    'passes_of',
-]
-
 
 def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[PassBase]:
     """List the passes between tracing and the file, in their order.
