@@ -491,7 +491,10 @@ bool Planner::Conv() {
   int64_t *terms = nullptr, *places = nullptr;
   if (is_map && !PlaceTerms(windows, block, &terms, &places)) return false;
   if (!MakeMatrix(weights, depth, columns, 1, depth, terms)) return false;
-  step_->matrix.chunk = file_.blocked ? block * weights.dims[2] * weights.dims[3] : kConvChunk;
+  // One pixel without a border has a loop of its own there.
+  const bool is_pixel = weights.dims[2] * weights.dims[3] == 1 && std::count(windows.pad, windows.pad + 4, 0) == 4;
+  const bool by_block = file_.blocked && !(is_pixel && block > 1);
+  step_->matrix.chunk = by_block ? block * weights.dims[2] * weights.dims[3] : kConvChunk;
   if (is_map) {
     step_->matrix.places = places;
     Use(x->buffer);
