@@ -24,7 +24,7 @@ DETECTORS = {
     'zoo:blood-cells-tiny': 'BloodImage_00021.jpg',
     'zoo:board-defects': 'board.png',
 }
-NANO = zoo_path('zoo:blood-cells-nano')
+NANO, TWO_STAGES = zoo_path('zoo:blood-cells-nano'), zoo_path('zoo:blood-cells')
 pytestmark = pytest.mark.skipif(load_kernels() is None, reason='librebnn is not built')
 
 
@@ -340,6 +340,31 @@ def reshape_to_nothing(graph: onnx.GraphProto) -> None:
     constant_of(graph, node_of(graph, 'Reshape').input[1]).raw_data = np.array([-1, 0]).tobytes()
 
 
+def pool_a_part(graph: onnx.GraphProto) -> None:
+    (kernel,) = (a for a in node_of(graph, 'AveragePool').attribute if a.name == 'kernel_shape')
+    kernel.ints[0] = 2
+
+
+def stand_still(graph: onnx.GraphProto) -> None:
+    constant_of(graph, node_of(graph, 'Range').input[2]).raw_data = np.array(0).tobytes()
+
+
+def slice_another_axis(graph: onnx.GraphProto) -> None:
+    constant_of(graph, node_of(graph, 'Slice').input[3]).raw_data = np.array([2]).tobytes()
+
+
+def look_at_another_image(graph: onnx.GraphProto) -> None:
+    expand = next(n for n in graph.node if n.output[0] == node_of(graph, 'RealRoiAlign').input[2])
+    constant_of(graph, expand.input[0]).raw_data = np.array(1).tobytes()
+
+
+def align_regions_twice(graph: onnx.GraphProto) -> None:
+    at = [node.op_type for node in graph.node].index('RealRoiAlign')
+    regions = graph.node[at].input[1]
+    graph.node[at].input[1] = 'twice'
+    graph.node.insert(at, onnx.helper.make_node('Concat', [regions] * 2, ['twice'], axis=0))
+
+
 def forget_a_size(graph: onnx.GraphProto) -> None:
     del graph.input[1]
 
@@ -358,6 +383,22 @@ def forget_a_size(graph: onnx.GraphProto) -> None:
 def test_what_the_exporter_does_not_write_for_detectors_is_refused(change, sentence):
     with pytest.raises(Refused, match=sentence):
         detect(changed(change, NANO), noise(0, 64, 64), (64, 64))
+
+
+@pytest.mark.parametrize(
+    ('change', 'sentence'),
+    [
+        (pool_a_part, 'the node AveragePool .* is not the mean of a whole map'),
+        (stand_still, 'the node Range .* counts further than sizes go'),
+        (slice_another_axis, 'the node Slice .* has an axis out of range'),
+        (align_regions_twice, 'the node RealRoiAlign .* does not read boxes and the image of each'),
+        (look_at_another_image, 'region 0 is of image 1, but there are 1'),
+    ],
+    ids=lambda value: getattr(value, '__name__', ''),
+)
+def test_what_the_exporter_does_not_write_for_regions_is_refused(change, sentence):
+    with pytest.raises(Refused, match=sentence):
+        detect(changed(change, TWO_STAGES), noise(0, 64, 96), (64, 96))
 
 
 def test_a_limit_beyond_all_scores_chooses_all_of_them():
