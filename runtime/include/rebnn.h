@@ -240,7 +240,7 @@ REBNN_API rebnn_status rebnn_image_scratch_size(const rebnn_image_io* io, size_t
 REBNN_API rebnn_status rebnn_image_rows(const rebnn_image_io* io, int64_t first, int64_t count, void* scratch,
                                         size_t scratch_bytes);
 
-/* A packed classifier or one-stage detector, docs/format.md, from file to scores or boxes. Only the operators that rebnn
+/* A packed classifier or detector, docs/format.md, from file to scores or boxes. Only operators that rebnn
  * export writes for these are known; a file with others is refused. A model does not change after it was loaded. */
 typedef struct rebnn_model rebnn_model;
 

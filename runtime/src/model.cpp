@@ -1,6 +1,7 @@
 // Loading, running and freeing a packed model.
 #include "model.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -16,13 +17,14 @@ struct Memory {
   const int64_t* valid_size;
   float* scores;
   uint8_t* scratch;
+  int64_t first;  // region of those that steps work on
 
   void* Of(int buffer) const {
     if (buffer == kNoBuffer) return nullptr;
     if (buffer == kImageBuffer) return const_cast<float*>(image);
     if (buffer == kValidSizeBuffer) return const_cast<int64_t*>(valid_size);
     if (buffer == model.output) return scores;
-    return scratch + model.buffers[buffer].offset;
+    return scratch + model.buffers[buffer].offset + first * model.buffers[buffer].image_bytes;
   }
   float* RealsOf(int buffer) const { return static_cast<float*>(Of(buffer)); }
   int16_t* IntegersOf(int buffer) const { return static_cast<int16_t*>(Of(buffer)); }
@@ -43,21 +45,12 @@ rebnn_status RunConv(const Step& step, int64_t images, const Memory& memory, voi
   return rebnn_conv_run(step.conv, &io, scratch, static_cast<size_t>(step.scratch), nullptr);
 }
 
-rebnn_status RunStep(const Step& step, const Memory& memory) {
+rebnn_status RunStep(const Step& step, int64_t images, const Memory& memory) {
   const float* x = memory.RealsOf(step.x);
   float* y = memory.RealsOf(step.y);
   uint8_t* scratch = memory.scratch + memory.model.arena_bytes;
   auto sums = reinterpret_cast<int32_t*>(scratch + step.sums);
   const RealKernels& kernels = memory.model.kernels->real;
-  int64_t images = step.images;
-  if (step.counted >= 0) {
-    const Tensor& counted = memory.tensors()[step.counted];
-    images = counted.dims[0];
-    if (images > step.images || (step.numbers && counted.Count() != images * step.numbers)) {
-      return Fail(REBNN_INVALID_ARGUMENT, "rebnn_model_detect: a node reads a map of another size than was planned.");
-    }
-    if (images == 0) return REBNN_OK;
-  }
   const int64_t rows = images * step.rows;
   switch (step.work) {
     case Work::kConv:
@@ -111,8 +104,8 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
       rebnn_roi_align_io io = step.roi_io;
       io.regions = images;
       io.x = x;
-      io.rois = memory.tensors()[step.rois].reals();
-      io.batch_indices = memory.tensors()[step.batch_indices].ints();
+      io.rois = memory.tensors()[step.rois].reals() + memory.first * step.numbers;
+      io.batch_indices = memory.tensors()[step.batch_indices].ints() + memory.first;
       io.y = y;
       return rebnn_roi_align_run(&io, scratch, static_cast<size_t>(step.scratch), nullptr);
     }
@@ -139,7 +132,16 @@ rebnn_status RunStep(const Step& step, const Memory& memory) {
   return REBNN_OK;
 }
 
-rebnn_status RunSteps(const Memory& memory) {
+rebnn_status CountImages(const Step& step, const Tensor* tensors, int64_t* images) {
+  *images = step.images;
+  if (step.counted < 0) return REBNN_OK;
+  const Tensor& counted = tensors[step.counted];
+  *images = counted.dims[0];
+  if (*images <= step.images && (!step.numbers || counted.Count() == *images * step.numbers)) return REBNN_OK;
+  return Fail(REBNN_INVALID_ARGUMENT, "rebnn_model_detect: a node reads a map of another size than was planned.");
+}
+
+rebnn_status RunSteps(Memory memory) {
   const rebnn_model& model = memory.model;
   Tensor* tensors = memory.tensors();
   for (int i = 0; i < model.tensor_count; ++i) {
@@ -148,8 +150,18 @@ rebnn_status RunSteps(const Memory& memory) {
     tensors[i].data = memory.Of(tensors[i].buffer);
     tensors[i].room = model.buffers[tensors[i].buffer].bytes;
   }
-  for (int i = 0; i < model.step_count; ++i) {
-    if (rebnn_status status = RunStep(model.steps[i], memory)) return status;
+  for (int i = 0, end; i < model.step_count; i = end) {
+    const Step& step = model.steps[i];
+    int64_t images;
+    if (rebnn_status status = CountImages(step, tensors, &images)) return status;
+    end = i + step.together;
+    const int64_t most = step.together > 1 ? kRegions : images;
+    for (memory.first = 0; memory.first < images; memory.first += most) {
+      for (int j = i; j < end; ++j) {
+        const int64_t count = std::min(most, images - memory.first);
+        if (rebnn_status status = RunStep(model.steps[j], count, memory)) return status;
+      }
+    }
   }
   return REBNN_OK;
 }
@@ -228,7 +240,7 @@ rebnn_status rebnn_model_run(const rebnn_model* model, const float* image, float
   if (rebnn_status status = CheckAligned(name, {{"image", image}, {"scores", scores}})) return status;
   const auto needed = static_cast<size_t>(model->scratch_bytes);
   if (rebnn_status status = CheckScratch(name, scratch, scratch_bytes, needed)) return status;
-  return RunSteps({*model, image, nullptr, scores, static_cast<uint8_t*>(scratch)});
+  return RunSteps({*model, image, nullptr, scores, static_cast<uint8_t*>(scratch), 0});
 }
 
 rebnn_status rebnn_model_most_detections(const rebnn_model* model, int64_t* most) {
@@ -258,7 +270,7 @@ rebnn_status rebnn_model_detect(const rebnn_model* model, const float* image, co
   }
   const auto needed = static_cast<size_t>(model->scratch_bytes);
   if (rebnn_status status = CheckScratch(name, scratch, scratch_bytes, needed)) return status;
-  const Memory memory = {*model, image, valid_size, nullptr, static_cast<uint8_t*>(scratch)};
+  const Memory memory = {*model, image, valid_size, nullptr, static_cast<uint8_t*>(scratch), 0};
   if (rebnn_status status = RunSteps(memory)) return status;
   const Tensor* tensors = memory.tensors();
   const int64_t found = tensors[model->scores].dims[0];

@@ -16,10 +16,14 @@ struct Buffer {
   int64_t bytes;
   int first, last;
   int64_t offset;
+  int64_t image_bytes;  // of each region, 0 if all are at its beginning
 };
 
 // Numbers of the buffers that the caller gives. Their offsets mean nothing.
 constexpr int kNoBuffer = -1, kImageBuffer = 0, kValidSizeBuffer = 1, kGivenBuffers = 2;
+
+// So many regions are still near after a layer.
+constexpr int64_t kRegions = 25;
 
 enum class Work {
   kConv,
@@ -65,6 +69,7 @@ struct Step {
   // Images, at most; the tensor that says how many there are in a run, -1 if always as many.
   int64_t images;
   int counted;
+  int together;           // steps from this one on that regions go through kRegions at a time
   int64_t numbers;        // of an image in that tensor, 0 if it has something else
   int64_t rows, columns;  // of an image, of the others
   int64_t depth;          // of the rows of an int8 layer

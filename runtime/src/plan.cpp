@@ -176,6 +176,7 @@ bool Planner::Begin(Work work) {
   step_->x = step_->residual = step_->y = step_->bits = kNoBuffer;
   step_->images = 1;
   step_->counted = -1;
+  step_->together = 1;
   return true;
 }
 
@@ -209,7 +210,8 @@ bool Planner::AddValue(int index, bool is_bits, std::initializer_list<int64_t> d
   value->is_last = is_last;
   value->counted = step_->counted;
   value->buffer = *buffer = model_.buffer_count++;
-  model_.buffers[value->buffer] = {bytes, model_.step_count - 1, model_.step_count - 1, 0};
+  const int64_t image_bytes = step_->counted < 0 ? 0 : bytes / value->dims[0];
+  model_.buffers[value->buffer] = {bytes, model_.step_count - 1, model_.step_count - 1, 0, image_bytes};
   return true;
 }
 
@@ -491,7 +493,10 @@ bool Planner::Conv() {
   int64_t *terms = nullptr, *places = nullptr;
   if (is_map && !PlaceTerms(windows, block, &terms, &places)) return false;
   if (!MakeMatrix(weights, depth, columns, 1, depth, terms)) return false;
-  step_->matrix.chunk = file_.blocked ? block * weights.dims[2] * weights.dims[3] : kConvChunk;
+  // One pixel without a border has a loop of its own there.
+  const bool is_pixel = weights.dims[2] * weights.dims[3] == 1 && std::count(windows.pad, windows.pad + 4, 0) == 4;
+  const bool by_block = file_.blocked && !(is_pixel && block > 1);
+  step_->matrix.chunk = by_block ? block * weights.dims[2] * weights.dims[3] : kConvChunk;
   if (is_map) {
     step_->matrix.places = places;
     Use(x->buffer);
@@ -765,6 +770,30 @@ bool Planner::PlanNode() {
   return what ? PlanTensor(*what) : Refuse("is none that this reader knows; run the file with ONNX Runtime");
 }
 
+// Regions go through the layers after a RoiAlign a few at a time; what lies between these has room for no more.
+void Planner::GroupRegions() {
+  for (int first = 0; first < model_.step_count; ++first) {
+    Step& step = model_.steps[first];
+    if (step.work != Work::kRoiAlign || step.counted < 0) continue;
+    int end = first + 1;
+    while (end < model_.step_count && model_.steps[end].counted == step.counted) ++end;
+    step.together = end - first;
+    for (int i = kGivenBuffers; i < model_.buffer_count; ++i) {
+      Buffer& buffer = model_.buffers[i];
+      if (buffer.last < first || buffer.first >= end) continue;
+      if (!buffer.image_bytes || buffer.first < first || buffer.last >= end) {
+        // It is read or written again for the next regions.
+        buffer.first = std::min(buffer.first, first);
+        buffer.last = std::max(buffer.last, end - 1);
+        continue;
+      }
+      buffer.bytes = std::min(kRegions, step.images) * buffer.image_bytes + int64_t{kAlignment};
+      buffer.image_bytes = 0;
+    }
+    first = end - 1;
+  }
+}
+
 bool Planner::PlaceBuffers() {
   // Those that are placed, by their offsets.
   auto placed = static_cast<Buffer**>(std::calloc(static_cast<size_t>(model_.buffer_count), sizeof(Buffer*)));
@@ -842,7 +871,11 @@ bool Planner::Plan(int64_t h, int64_t w) {
     node_ = &file_.nodes[i];
     if (!PlanNode()) return false;
   }
-  if (file_.is_detector) return FindDetections() && PlaceBuffers();
+  if (file_.is_detector) {
+    if (!FindDetections()) return false;
+    GroupRegions();
+    return PlaceBuffers();
+  }
   const Value* scores = Find(file_.outputs[0]);
   if (!scores || scores->type != kFloat || scores->is_bits || scores->buffer < kGivenBuffers || scores->constant.type || scores->rank != 2 ||
       scores->dims[0] != 1 || scores->counted >= 0) {

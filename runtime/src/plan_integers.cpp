@@ -215,9 +215,9 @@ bool Planner::Quantize() {
   y->integers = x->buffer;
   y->buffer = kNoBuffer;
   if (!x->is_sums) {
-    const int64_t bytes = RoomOf(step_->images * step_->rows);
+    const int64_t bytes = RoomOf(step_->images * step_->rows), image_bytes = step_->rows * int64_t{sizeof(int16_t)};
     y->integers = step_->y = model_.buffer_count++;
-    model_.buffers[y->integers] = {bytes, model_.step_count - 1, model_.step_count - 1, 0};
+    model_.buffers[y->integers] = {bytes, model_.step_count - 1, model_.step_count - 1, 0, image_bytes};
   }
   return true;
 }
@@ -265,9 +265,9 @@ bool Planner::Dequantize() {
   step_->rows = x->Count(1, x->rank);
   CountImages(*x);
   Use(x->integers);
-  const int64_t bytes = step_->images * step_->rows * static_cast<int64_t>(sizeof(float));
+  const int64_t image_bytes = step_->rows * int64_t{sizeof(float)}, bytes = step_->images * image_bytes;
   y->buffer = step_->y = model_.buffer_count++;
-  model_.buffers[y->buffer] = {bytes, model_.step_count - 1, model_.step_count - 1, 0};
+  model_.buffers[y->buffer] = {bytes, model_.step_count - 1, model_.step_count - 1, 0, image_bytes};
   return true;
 }
 

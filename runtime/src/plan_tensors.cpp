@@ -157,7 +157,7 @@ bool Planner::PlanTensor(const TensorOperator& what) {
     y[i]->buffer = x[0]->buffer;
     if (what.compute) {
       y[i]->buffer = model_.buffer_count++;
-      model_.buffers[y[i]->buffer] = {y[i]->room, model_.step_count - 1, model_.step_count - 1, 0};
+      model_.buffers[y[i]->buffer] = {y[i]->room, model_.step_count - 1, model_.step_count - 1, 0, 0};
     }
     node.outputs[i] = model_.tensor_count;
     if (!AddTensor(i, *y[i], is_last)) return false;

@@ -81,6 +81,7 @@ class Planner {
   bool Gemm();
   bool Softmax();
   bool FindDetections();
+  void GroupRegions();
   bool PlaceBuffers();
 
   bool HasInputs(int least, int most) const { return node_->input_count >= least && node_->input_count <= most; }

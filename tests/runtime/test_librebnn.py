@@ -28,6 +28,11 @@ COMPILERS = (('C_COMPILER', 'gcc'), ('CXX_COMPILER', 'g++'))
 FUZZ_CASES = 1000
 CLASSIFIER = zoo_path('zoo:cifar10-resnet20')
 DETECTOR = zoo_path('zoo:blood-cells-nano')
+MODELS = [
+    pytest.param(CLASSIFIER, id='classifier'),
+    pytest.param(DETECTOR, id='detector'),
+    pytest.param(zoo_path('zoo:blood-cells'), id='two-stages'),
+]
 
 
 def tool(name: str) -> str:
@@ -196,7 +201,7 @@ def test_damaged_input_under_address_sanitizer(address, isa):
 
 
 @pytest.mark.parametrize('isa', ISAS)
-@pytest.mark.parametrize('model', [CLASSIFIER, DETECTOR], ids=['classifier', 'detector'])
+@pytest.mark.parametrize('model', MODELS)
 def test_damaged_and_hostile_models(plain, isa, model):
     printed = run_program(plain / 'tests' / 'test_model', isa, model, 200, 1)
     refused, changed, ran = map(int, re.findall(r'\d+', printed.splitlines()[-1]))
@@ -204,7 +209,7 @@ def test_damaged_and_hostile_models(plain, isa, model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('model', [CLASSIFIER, DETECTOR], ids=['classifier', 'detector'])
+@pytest.mark.parametrize('model', MODELS)
 def test_damaged_and_hostile_models_under_address_sanitizer(address, model):
     run_program(address / 'tests' / 'test_model', ISAS[-1], model, FUZZ_CASES, 2)
 
