@@ -72,5 +72,13 @@ for name, size, label, begun in (
             options={**bfloat16, **begun},
             budget=long,
         ),
+        dict(
+            name=f'{name}_taught_long',
+            label=f'{label}, 1 bit, started and distilled (2 + 2)',
+            config=f'configs/one_bit/{size}_taught_bccd.py',
+            options=bfloat16,
+            teacher=f'{name}_twin',
+            budget=long,
+        ),
     ]
 del long, root, held_out, bfloat16, start, split, name, size, label, begun, teacher

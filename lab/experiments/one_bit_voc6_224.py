@@ -16,20 +16,10 @@ options = {
     'val_dataloader.dataset.pipeline.1.scale': (224, 224),
     'test_dataloader.dataset.pipeline.1.scale': (224, 224),
 }
-kept = ('yolox_nano_long', 'tiny_teacher', 'tiny_taught', 'tiny_twin')
+kept = ('yolox_nano_long', 'tiny_teacher', 'tiny_taught', 'tiny_twin', 'tiny_taught_long')
 runs = [run for run in _base_.runs if run['name'] in kept]
 for run in runs:
     run['options'] = {key: value for key, value in run.get('options', {}).items() if key != 'optim_wrapper.type'}
     if 'budget' in run:
         run['budget'] = {'train_cfg.max_epochs': 12, 'param_scheduler.1.end': 12}
-# With twice the training: the detector of people and animals in the zoo.
-runs.append(
-    dict(
-        name='tiny_taught_long',
-        label='tiny, 1 bit, started and distilled (2 + 2)',
-        config='configs/one_bit/tiny_taught_bccd.py',
-        budget={'train_cfg.max_epochs': 12, 'param_scheduler.1.end': 12},
-        teacher='tiny_twin',
-    )
-)
 del kept, run
