@@ -92,7 +92,7 @@ def count_layer(folder: Path, isa: str, layer: tuple[int, ...], layout: str) -> 
 
 
 def detector_table(folder: Path) -> None:
-    """Print instructions of the zoo's smallest detector by librebnn alone, and the functions that have most of them."""
+    """Print instructions of the zoo's smallest detector by librebnn alone, and the functions with most of them."""
     print('\nmillion instructions of blood-cells-nano without ONNX Runtime, one image of 256x320')
     model, library = Path('rebnn_mm/zoo/blood-cells-nano.onnx'), folder / 'runtime' / 'librebnn.so'
     command = ['aarch64-linux-gnu-nm', '--numeric-sort', '--demangle', '--defined-only', str(library)]
@@ -102,7 +102,9 @@ def detector_table(folder: Path) -> None:
         print(f'{core:>13}{sum_of(by_library(blocks))["all"] / 1e6:9.2f}')
         name = next(block.library for block in blocks if block.library.startswith('librebnn.so'))
         for function, count in list(by_function(blocks, name, functions).items())[:8]:
-            print(f'{count / 1e6:22.2f}  {function.replace("rebnn::", "").replace("(anonymous namespace)::", "")[:90]}')
+            print(
+                f'{count / 1e6:22.2f}  {function.replace("rebnn::", "").replace("(anonymous namespace)::", "")[:90]}'
+            )
 
 
 def layer_table(folder: Path) -> None:

@@ -117,6 +117,8 @@ def by_function(blocks: Iterable[Block], library: str, functions: Iterable[str])
     """Executed instructions of a library's functions, most first.
 
     Args:
+        blocks: from :func:`read_counts`.
+        library: the file's name.
         functions: the lines of ``nm --numeric-sort --demangle --defined-only``.
 
     Example:
