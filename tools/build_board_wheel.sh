@@ -59,7 +59,8 @@ build=build/board_$machine
 archivers=()
 if [[ -n $target ]]; then
     compilers=("$python;-m;ziglang;cc;-s;-target;$target" "$python;-m;ziglang;c++;-s;-target;$target")
-    # The system's may write archives that zig's linker for macOS does not read.
+    # The system's may write archives that zig's linker for macOS does not read. CMake keeps those it began with.
+    [[ -x $build/ar ]] || rm -rf "$build"
     mkdir -p "$build"
     for tool in ar ranlib; do
         printf '#!/bin/sh\nexec "%s" -m ziglang %s "$@"\n' "$python" "$tool" >"$build/$tool"
