@@ -55,16 +55,25 @@ if [[ ${#missing[@]} -gt 0 ]]; then
 fi
 [[ ${#wanted[@]} -eq 0 ]] || stop "needs ${wanted[*]} for $python. Run: $python -m pip install --upgrade ${wanted[*]}"
 
+build=build/board_$machine
+archivers=()
 if [[ -n $target ]]; then
     compilers=("$python;-m;ziglang;cc;-s;-target;$target" "$python;-m;ziglang;c++;-s;-target;$target")
+    # The system's may write archives that zig's linker for macOS does not read. CMake keeps those it began with.
+    [[ -x $build/ar ]] || rm -rf "$build"
+    mkdir -p "$build"
+    for tool in ar ranlib; do
+        printf '#!/bin/sh\nexec "%s" -m ziglang %s "$@"\n' "$python" "$tool" >"$build/$tool"
+        chmod +x "$build/$tool"
+        archivers+=("-DCMAKE_${tool^^}=$PWD/$build/$tool")
+    done
 else
     compilers=("${prefix}gcc" "${prefix}g++")
 fi
-build=build/board_$machine
 # A library of macOS holds its own name, which would otherwise be its path here.
 cmake -S runtime -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME="$system" \
     -DCMAKE_INSTALL_NAME_DIR=@rpath -DCMAKE_BUILD_WITH_INSTALL_NAME_DIR=ON \
-    -DCMAKE_C_COMPILER="${compilers[0]}" -DCMAKE_CXX_COMPILER="${compilers[1]}" >/dev/null
+    -DCMAKE_C_COMPILER="${compilers[0]}" -DCMAKE_CXX_COMPILER="${compilers[1]}" "${archivers[@]}" >/dev/null
 cmake --build "$build" --target rebnn rebnn_ort --parallel "${MAX_JOBS:-$(nproc)}" >/dev/null
 
 if [[ $system == Linux ]]; then

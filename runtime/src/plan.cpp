@@ -235,6 +235,10 @@ bool Planner::MakeConstant() {
     value->constant = fill;
     value->constant.rank = static_cast<int>(from.dims[0]);
     std::memcpy(value->constant.dims, from.raw.data, from.raw.size);
+    for (int axis = 0; axis < value->constant.rank; ++axis) {
+      const int64_t size = value->constant.dims[axis];
+      if (size < 1 || size > kMaxSide) return Refuse("makes a constant with a size out of range");
+    }
     return value->is_filled = true;
   }
   int64_t to;

@@ -231,7 +231,7 @@ bool Planner::Dequantize() {
                  *zeros = FindConstant(node_->inputs[2]);
   if (!units || !zeros || units->type != kFloat) return Refuse("has no constant scale and zero point");
   if (numbers) {
-    if (numbers->type != kInt8 && numbers->type != kInt32) return Refuse("does not read integers");
+    if ((numbers->type != kInt8 && numbers->type != kInt32) || numbers->raw.size == 0) return Refuse("does not read integers");
     Value* y = NewValue(0);
     if (!y) return false;
     y->constant = *numbers;

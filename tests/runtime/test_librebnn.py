@@ -482,7 +482,7 @@ def run_example(command: list, isa: str) -> str:
 @pytest.mark.parametrize(
     ('machine', 'cores'),
     [
-        ('aarch64', dict.fromkeys(['cortex-a53', 'cortex-a72', 'cortex-a76', 'max'], ['neon', 'neon_a55'])),
+        ('aarch64', {core: ['neon', 'neon_a55'] for core in ('cortex-a53', 'cortex-a72', 'cortex-a76', 'max')}),
         ('arm', {'cortex-a7': ['neon', 'neon_vfpv4'], 'cortex-a9': ['neon']}),
     ],
 )

@@ -370,9 +370,26 @@ def forget_a_size(graph: onnx.GraphProto) -> None:
     del graph.input[1]
 
 
+def fill_nothing(graph: onnx.GraphProto) -> None:
+    shape = onnx.numpy_helper.from_array(np.array([0, 1 << 62, 8]), 'shape of nothing')
+    graph.initializer.append(shape)
+    graph.node.append(onnx.helper.make_node('ConstantOfShape', [shape.name], ['nothing']))
+    graph.node[-1].attribute.append(
+        onnx.helper.make_attribute('value', onnx.numpy_helper.from_array(np.zeros(1, np.float32)))
+    )
+
+
+def forget_the_weights(graph: onnx.GraphProto) -> None:
+    weights = {node.input[0] for node in graph.node if node.op_type == 'DequantizeLinear'}
+    tensor = next(tensor for tensor in graph.initializer if tensor.name in weights)
+    tensor.CopyFrom(onnx.helper.make_tensor(tensor.name, tensor.data_type, [0, *tensor.dims[1:]], b'', raw=True))
+
+
 @pytest.mark.parametrize(
     ('change', 'sentence'),
     [
+        (fill_nothing, 'the node ConstantOfShape .* makes a constant with a size out of range'),
+        (forget_the_weights, 'the node DequantizeLinear .* does not read integers'),
         (suppress_by_class, 'the node NonMaxSuppression .* has 5 inputs'),
         (read_beyond, 'a node Gather has an index out of range'),
         (scale_by_nothing, 'a scale that is not a positive number'),

@@ -52,6 +52,8 @@ if [[ $quick ]]; then
 fi
 
 aarch64-linux-gnu-g++ -std=c++17 -O2 -o "$folder/count_model" lab/tools/board/count_model.cpp -ldl
+aarch64-linux-gnu-g++ -std=c++17 -O2 -Iruntime/include -o "$folder/count_reader" lab/tools/board/count_reader.cpp \
+    "$folder/runtime/librebnn.so" -Wl,-rpath,"$folder/runtime"
 if ! ls "$folder"/onnxruntime/libonnxruntime.so.$ort_version >/dev/null 2>&1; then
     echo "[aarch64] fetching ONNX Runtime $ort_version"
     wheels=$(mktemp -d)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hot_loop import disassemble, products, products_per_cycle
-from instruction_counts import CLASSES, Block, by_library, hottest, read_counts, read_maps, sum_of
+from instruction_counts import CLASSES, Block, by_function, by_library, hottest, read_counts, read_maps, sum_of
 
 MOST_INSTRUCTIONS = 110e6
 """Of the packed ResNet-18, exported with ``--fast``, for one image of 224x224."""
@@ -91,6 +91,22 @@ def count_layer(folder: Path, isa: str, layer: tuple[int, ...], layout: str) -> 
     return run_counted(folder, isa, 'count_conv', *(str(number) for number in layer[:4]), layout, 'MAPS')
 
 
+def detector_table(folder: Path) -> None:
+    """Print instructions of the zoo's smallest detector by librebnn alone, and the functions with most of them."""
+    print('\nmillion instructions of blood-cells-nano without ONNX Runtime, one image of 256x320')
+    model, library = Path('rebnn_mm/zoo/blood-cells-nano.onnx'), folder / 'runtime' / 'librebnn.so'
+    command = ['aarch64-linux-gnu-nm', '--numeric-sort', '--demangle', '--defined-only', str(library)]
+    functions = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    for core in (PLAIN_CORE, HALF_CORE):
+        blocks = run_counted(folder, 'neon', 'count_reader', str(model), '256', '320', 'MAPS', core=core)
+        print(f'{core:>13}{sum_of(by_library(blocks))["all"] / 1e6:9.2f}')
+        name = next(block.library for block in blocks if block.library.startswith('librebnn.so'))
+        for function, count in list(by_function(blocks, name, functions).items())[:8]:
+            print(
+                f'{count / 1e6:22.2f}  {function.replace("rebnn::", "").replace("(anonymous namespace)::", "")[:90]}'
+            )
+
+
 def layer_table(folder: Path) -> None:
     """Print instructions by layer, and what one layout from the first to the last operator would save."""
     print('\nbinary convolutions of ResNet-18 with all that follows them, million instructions, and by 1000 products')
@@ -162,6 +178,7 @@ def main() -> int:
         gates = loop_gates(args.folder)
         if not args.skip_models:
             layer_table(args.folder)
+            detector_table(args.folder)
             gates += model_gates(args.folder)
     except (ValueError, OSError, subprocess.CalledProcessError) as error:
         print(f'gates: {error}', file=sys.stderr)
