@@ -151,13 +151,14 @@ const char* ExpandSizes(const TensorNode& node, const Tensor* const* x, Tensor* 
   return PairSizes(node, sides, y);
 }
 
-template <class From, class To, class Function>
-void ForEachPair(const Tensor& a, const Tensor& b, const Tensor& y, Function function) {
-  const From* sides[] = {static_cast<const From*>(a.data), static_cast<const From*>(b.data)};
-  To* to = static_cast<To*>(y.data);
-  // How far each side goes from one element to the next along an axis. Axes that both sides, or neither, go through
-  // without a gap are one.
-  int64_t dims[kMostDims + 1], steps[2][kMostDims + 1];
+// How far each side goes from one element of a result to the next along an axis, the last axis first. Axes that both
+// sides, or neither, go through without a gap are one.
+struct PairSteps {
+  int64_t dims[kMostDims], steps[2][kMostDims];
+};
+
+PairSteps FindSteps(const Tensor& a, const Tensor& b, const Tensor& y) {
+  PairSteps of = {};
   int rank = 0;
   int64_t all[2] = {1, 1};
   for (int axis = y.rank - 1; axis >= 0; --axis) {
@@ -170,26 +171,33 @@ void ForEachPair(const Tensor& a, const Tensor& b, const Tensor& y, Function fun
       const bool moves = own >= 0 && x.dims[own] != 1;
       step[side] = moves ? all[side] : 0;
       if (moves) all[side] *= x.dims[own];
-      joins = joins && step[side] == (moves || steps[side][rank - 1] == 0 ? steps[side][rank - 1] * dims[rank - 1] : -1);
+      if (!joins) continue;
+      const int64_t before = of.steps[side][rank - 1];
+      joins = step[side] == (moves || before == 0 ? before * of.dims[rank - 1] : -1);
     }
     if (joins) {
-      dims[rank - 1] *= y.dims[axis];
+      of.dims[rank - 1] *= y.dims[axis];
       continue;
     }
-    dims[rank] = y.dims[axis];
-    steps[0][rank] = step[0];
-    steps[1][rank++] = step[1];
+    of.dims[rank] = y.dims[axis];
+    of.steps[0][rank] = step[0];
+    of.steps[1][rank++] = step[1];
   }
-  for (; rank < kMostDims; ++rank) {
-    dims[rank] = 1;
-    steps[0][rank] = steps[1][rank] = 0;
-  }
-  const int64_t s = steps[0][0], t = steps[1][0];
+  std::fill(of.dims + rank, of.dims + kMostDims, 1);
+  return of;
+}
+
+template <class From, class To, class Function>
+void ForEachPair(const Tensor& a, const Tensor& b, const Tensor& y, Function function) {
+  const PairSteps of = FindSteps(a, b, y);
+  const int64_t *dims = of.dims, *first = of.steps[0], *second = of.steps[1];
+  const int64_t s = first[0], t = second[0];
+  To* to = static_cast<To*>(y.data);
   for (int64_t i = 0; i < dims[3]; ++i) {
     for (int64_t j = 0; j < dims[2]; ++j) {
       for (int64_t k = 0; k < dims[1]; ++k) {
-        const From* from = sides[0] + i * steps[0][3] + j * steps[0][2] + k * steps[0][1];
-        const From* other = sides[1] + i * steps[1][3] + j * steps[1][2] + k * steps[1][1];
+        const From* from = static_cast<const From*>(a.data) + i * first[3] + j * first[2] + k * first[1];
+        const From* other = static_cast<const From*>(b.data) + i * second[3] + j * second[2] + k * second[1];
         if (s == 1 && t == 1) {
           for (int64_t l = 0; l < dims[0]; ++l) *to++ = function(from[l], other[l]);
         } else if (s == 1 && t == 0) {
