@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from rebnn_mm.benchmark.timing import noise_feeds, open_timed, ratio_of
-from rebnn_mm.deploy.zoo import zoo_path
+from rebnn_mm.deploy.zoo import in_zoo, zoo_path
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.native_library import load_kernels
 
@@ -101,7 +101,7 @@ def compare(word: str, real: list[Path], blocks: int, length: int) -> None:
     """Time one file and its rivals, and print a line for each."""
     name, _, side = word.partition('=')
     height, width = (int(number) for number in (side or '256x320').split('x'))
-    size, path = (height, width), zoo_path(name)
+    size, path = (height, width), zoo_path(name) if in_zoo(name) else Path(name)
     session = open_timed(path, packed=True, threads=1)
     image = next(array for array in noise_feeds(session, size).values() if array.ndim == 4)
     labels = ['librebnn', 'ONNX Runtime', *(one.name for one in real)]

@@ -17,8 +17,8 @@ pytest.importorskip('mmdet')
 from rebnn_mm.cli import new_config
 from rebnn_mm.cli.label_images import label_images
 from rebnn_mm.deploy import load
+from rebnn_mm.deploy.zoo import zoo_path
 from tests.refusal import refusal
-from tests.scripts import ROOT
 
 SIDE = 64
 POINTS = 64 + 16 + 4
@@ -110,7 +110,7 @@ def test_labels_that_are_there_are_not_replaced(labels, yolox, photos):
 
 
 def test_a_packed_detector_labels_the_chosen_classes(tmp_path):
-    (image,) = (ROOT / 'rebnn_mm/zoo').glob('*.jpg')
+    image = zoo_path('zoo:BloodImage_00021.jpg')
     shutil.copy(image, tmp_path)
     said = label_images(tmp_path, 'zoo:blood-cells-tiny', ['WBC', 'RBC'])
     content = json.loads((tmp_path / 'labelled.json').read_text())

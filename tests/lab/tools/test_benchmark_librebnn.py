@@ -5,6 +5,7 @@ import re
 import pytest
 
 from lab.tools import benchmark_librebnn
+from rebnn_mm.benchmark.timing import open_timed
 from rebnn_mm.deploy.zoo import zoo_path
 from rebnn_mm.native_library import load_kernels
 
@@ -22,6 +23,15 @@ def test_classifiers_and_detectors_take_turns_with_onnx_runtime(monkeypatch, cap
     both = line.format('librebnn') + line.format('ONNX Runtime')
     expected = f'zoo:cifar10-resnet20, 32x32\n{both}zoo:blood-cells-nano, 64x96\n{both}'
     assert re.fullmatch(expected, capsys.readouterr().out)
+
+
+def test_real_files_take_turns_too(monkeypatch, capsys):
+    classifier = zoo_path('zoo:cifar10-resnet20')
+    monkeypatch.setattr(
+        benchmark_librebnn, 'open_timed', lambda path, packed, threads: open_timed(path, True, threads)
+    )
+    run(monkeypatch, f'{classifier}=32x32', '--real', classifier)
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f'  {classifier.name}: ')
 
 
 def test_what_librebnn_refuses_is_said(monkeypatch, capsys, tmp_path):
