@@ -59,7 +59,10 @@ Extent ExtentOf(const rebnn_roi_align_io& io, int64_t region, int axis) {
 
 int64_t SamplesOf(const rebnn_roi_align_io& io, const Extent& extent, int axis) {
   if (io.sampling_ratio) return io.sampling_ratio;
-  return static_cast<int64_t>(std::ceil(extent.size / static_cast<float>(io.bins[axis])));
+  // Rounded up, without the function of the mathematical library, which 32-bit ARM would have to link.
+  const float pixels = extent.size / static_cast<float>(io.bins[axis]);
+  const auto whole = static_cast<int64_t>(pixels);
+  return whole + (static_cast<float>(whole) < pixels);
 }
 
 // Fills in what the samples read; a sample that is more than a pixel outside of the map reads nothing.
