@@ -277,6 +277,13 @@ rebnn_status rebnn_model_detect(const rebnn_model* model, const float* image, co
   if (found > model->most_detections || tensors[model->boxes].dims[0] != found || tensors[model->labels].dims[0] != found) {
     return Fail(REBNN_INVALID_ARGUMENT, "%s: the file gives another number of boxes than of scores or labels.", name);
   }
+  // A caller looks them up in the names of the classes.
+  const int64_t* given = tensors[model->labels].ints();
+  for (int64_t i = 0; i < found; ++i) {
+    if (given[i] >= 0 && (model->classes == 0 || given[i] < model->classes)) continue;
+    return Fail(REBNN_INVALID_ARGUMENT, "%s: the file gives the label %lld, but has %lld classes.", name,
+                static_cast<long long>(given[i]), static_cast<long long>(model->classes));
+  }
   *count = found;
   if (found == 0) return REBNN_OK;
   std::memcpy(boxes, tensors[model->boxes].data, found * 4 * sizeof(float));

@@ -85,7 +85,7 @@ def detect(data: bytes, image: np.ndarray, valid_size: tuple[int, int]) -> list[
         status = library.rebnn_model_detect(model, *pointers, ctypes.byref(count), where, size)
         if status:
             raise Refused(library.rebnn_last_error().decode())
-        assert found[2][: count.value].max(initial=0) < (classes.value or most.value)
+        assert not classes.value or found[2][: count.value].max(initial=0) < classes.value
         return [array[: count.value] for array in found]
 
 
@@ -331,6 +331,12 @@ def read_beyond(graph: onnx.GraphProto) -> None:
     constant_of(graph, node_of(graph, 'Gather').input[1]).raw_data = np.array([1, 0, 1, 2]).tobytes()
 
 
+def count_more_classes(graph: onnx.GraphProto) -> None:
+    constants = {node.output[0] for node in graph.node if node.op_type == 'Constant'}
+    (name,) = (node.input[1] for node in graph.node if node.op_type == 'Mod' and node.input[1] in constants)
+    constant_of(graph, name).raw_data = np.int64(1000).tobytes()
+
+
 def scale_by_nothing(graph: onnx.GraphProto) -> None:
     name = node_of(graph, 'QuantizeLinear').input[1]
     (scale,) = (tensor for tensor in graph.initializer if tensor.name == name)
@@ -392,6 +398,7 @@ def forget_the_weights(graph: onnx.GraphProto) -> None:
         (forget_the_weights, 'the node DequantizeLinear .* does not read integers'),
         (suppress_by_class, 'the node NonMaxSuppression .* has 5 inputs'),
         (read_beyond, 'a node Gather has an index out of range'),
+        (count_more_classes, r'the file gives the label \d+, but has 3 classes'),
         (scale_by_nothing, 'a scale that is not a positive number'),
         (reshape_to_nothing, 'the node Reshape .* asks for a size that no packed model has'),
         (forget_a_size, 'other inputs and outputs than image and valid_size'),
