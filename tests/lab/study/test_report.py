@@ -10,14 +10,9 @@ import pytest
 from lab.study import report
 
 ROOT = Path(__file__).parents[3]
-LISTS = (
-    'methods', 'gamma', 'gamma_taught', 'settings', 'settings_taught', 'longer', 'bccd', 'signs', 'signs_bccd',
-    'signs_kangaroo', 'cifar10_full', 'recipe', 'detectors_bccd', 'detectors_kangaroo', 'pretrained_kangaroo',
-    'augmented_kangaroo', 'augmented_bccd', 'towers_bccd', 'atss_bccd', 'atss_kangaroo', 'fcos_bccd',
-    'one_bit_bccd', 'one_bit_kangaroo', 'one_bit_voc6', 'one_bit_voc6_224', 'one_bit_deeppcb',
-)  # fmt: skip
+LISTS = tuple(report.TABLES)
 PARTS = (*LISTS, 'oscillation')
-CHOICES = ('one_bit_bccd', 'one_bit_bccd_shipped', 'one_bit_deeppcb', 'one_bit_voc6')
+CHOICES = tuple(sorted(path.stem for path in (ROOT / 'lab' / 'experiments' / 'choices').glob('*.json')))
 
 
 @pytest.mark.slow
