@@ -69,7 +69,7 @@ struct Attender {
           out.first[p] = out.pixel[p] * out.channels + out.channel;
           in.pixel[p] = factors.map + (done + p) * row_bytes;
         }
-        Engine<Isa>::template TileOf<Q>(pixels, false)(in, out);
+        Engine<Isa>::template TileOf<Q>(pixels)(in, out);
         done += pixels;
       }
     }

@@ -230,17 +230,30 @@ struct Engine {
     }
   }
 
+  // Large tiles call it, of which it would be three quarters; few of them are not whole.
+  template <int P>
+  static __attribute__((noinline)) void FinishParts(const TileOutput& out, int q, const Ints (&sum)[P]) {
+    Finish<P, false>(out, q, sum);
+  }
+
   // Group by group, so that few registers are in use at a time.
-  template <int P, int Q, bool Whole>
+  template <int P, int Q>
   static void Tile(const TileInput& in, const TileOutput& out) {
     Counts<Isa, P, Q> counts;
     counts.Count(in);
+    const bool whole = out.whole;  // asked once, since for a compiler any output may overlap it
     const auto finish = [&](int q) __attribute__((always_inline)) {
       const Ints base = Isa::Load(out.base + q * kGroup);
       Ints sum[P];
       REBNN_UNROLL
       for (int p = 0; p < P; ++p) sum[p] = Isa::SubtractTwice(base, counts.Get(p, q));
-      Finish<P, Whole>(out, q, sum);
+      if (whole) {
+        Finish<P, true>(out, q, sum);
+      } else if constexpr (Isa::kMaxPixels > 2) {
+        FinishParts<P>(out, q, sum);
+      } else {
+        Finish<P, false>(out, q, sum);
+      }
     };
     if constexpr (Isa::kMaxPixels * Isa::kMaxGroups > 16) {
       // Such counts are in memory anyway, and code for every group would be a third of the library.
@@ -255,11 +268,11 @@ struct Engine {
 
   // The tile of `pixels` pixels and Q groups.
   template <int Q, int P = Isa::kMaxPixels>
-  static TileFunction TileOf(int64_t pixels, bool whole) {
+  static TileFunction TileOf(int64_t pixels) {
     if constexpr (P > 1) {
-      if (pixels < P) return TileOf<Q, P - 1>(pixels, whole);
+      if (pixels < P) return TileOf<Q, P - 1>(pixels);
     }
-    return whole ? Tile<P, Q, true> : Tile<P, Q, false>;
+    return Tile<P, Q>;
   }
 
   // A tile is a few lines of many pixels, which no processor guesses: each would be waited for.
@@ -334,7 +347,7 @@ struct Engine {
               ++row;
             }
           }
-          TileOf<Q>(pixels, out.whole)(in, out);
+          TileOf<Q>(pixels)(in, out);
         }
         left = right;
       }

@@ -293,6 +293,11 @@ def test_code_for_one_processor_is_never_shared(plain):
         assert not re.findall(r' [WVu] (\S+)', names), path.name
 
 
+def test_the_archive_stays_below_a_megabyte(plain):
+    """A board takes it whole; templates of tiles once made it half as large again."""
+    assert (plain / 'librebnn_static.a').stat().st_size < 2**20
+
+
 def test_the_library_names_each_instruction_set_of_the_list():
     lines = (RUNTIME / 'src' / 'isa_list.h').read_text()
     processor = {'x86_64': 'X86_64', 'aarch64': 'AARCH64'}.get(platform.machine(), 'ANY')
