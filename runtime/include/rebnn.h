@@ -142,7 +142,7 @@ REBNN_API rebnn_status rebnn_stem_scratch_size(const rebnn_stem* stem, int64_t n
 REBNN_API rebnn_status rebnn_stem_run(const rebnn_stem* stem, const rebnn_stem_io* io, void* scratch,
                                       size_t scratch_bytes, const rebnn_parallel* parallel);
 
-/* The mean of each square of 2x2 pixels, stride 2, channels last; docs/format.md, RealAveragePool. */
+/* The mean of each square of 2x2 pixels, stride 2, channels last; docs/operators.md, RealAveragePool. */
 typedef struct {
   int64_t n, h, w, channels;
   int32_t ceil_mode; /* 1: an odd last row or column makes squares of its own; 0: it is left out */
@@ -153,7 +153,7 @@ typedef struct {
 /* `parallel` as for rebnn_conv_run; no scratch memory is needed. */
 REBNN_API rebnn_status rebnn_average_pool_run(const rebnn_average_pool_io* io, const rebnn_parallel* parallel);
 
-/* Each pixel twice along both sides (nearest upsampling), and an addition, channels last; docs/format.md,
+/* Each pixel twice along both sides (nearest upsampling), and an addition, channels last; docs/operators.md,
  * RealUpsampleAdd. */
 typedef struct {
   int64_t n, h, w, channels; /* of x */
@@ -165,7 +165,7 @@ typedef struct {
 /* `parallel` as for rebnn_conv_run; no scratch memory is needed. */
 REBNN_API rebnn_status rebnn_upsample_add_run(const rebnn_upsample_add_io* io, const rebnn_parallel* parallel);
 
-/* The features of regions of a map, channels last; docs/format.md, RealRoiAlign. In float32, up to its rounding. */
+/* The features of regions of a map, channels last; docs/operators.md, RealRoiAlign. In float32, up to its rounding. */
 typedef struct {
   int64_t n, h, w, channels;
   int64_t regions;
@@ -186,7 +186,7 @@ REBNN_API rebnn_status rebnn_roi_align_scratch_size(const rebnn_roi_align_io* io
 REBNN_API rebnn_status rebnn_roi_align_run(const rebnn_roi_align_io* io, void* scratch, size_t scratch_bytes,
                                            const rebnn_parallel* parallel);
 
-/* Attention of signs, docs/format.md, BinaryAttention. Real tensors are [batch, length, heads, head_size]; length and
+/* Attention of signs, docs/operators.md, BinaryAttention. Real tensors are [batch, length, heads, head_size]; length and
  * head_size are at most 2^24. y may not overlap anything. */
 typedef struct {
   int64_t batch, length, heads, head_size;

@@ -11,7 +11,7 @@ constexpr int64_t kProductBlock = 16;
 
 struct RealMatrix {
   int64_t depth, columns;
-  // Sums begin anew after so many terms and are added up then, which is the order of ONNX Runtime.
+  // Sums start again after so many terms and are added up then, which is the order of ONNX Runtime.
   int64_t chunk;
   const float* weights;   // [block][depth][kProductBlock]
   const float* start;     // [block][kProductBlock], what sums begin with; NULL for 0
