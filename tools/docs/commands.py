@@ -21,7 +21,6 @@ PAGE = ROOT / 'docs/commands.md'
 HEAD = """# Commands
 
 Each command of `rebnn` with its arguments and an example. `rebnn COMMAND --help` explains every option.
-In a clone, `python tools/train.py` and the other scripts of `tools` take the same options.
 This page is written by `python -m tools.docs.commands`.
 """
 
