@@ -1,4 +1,4 @@
-"""Score, time and weigh trained files of one task, and say which of them no other beats: a table, JSON and a picture.
+"""Compare accuracy, time and size of packed models, and say which of them no other beats: a table, JSON and a picture.
 
 rebnn choose configs/bccd/faster_rcnn_r18_rebnn_bccd.py "1 bit=cells.onnx" "fp32=full.onnx" --int8-of fp32
 

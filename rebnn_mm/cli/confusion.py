@@ -1,4 +1,4 @@
-"""Print and draw which classes a detector takes for which, from the predictions that rebnn test --out wrote.
+"""Print and draw which classes a detector confuses, from the predictions that rebnn test --out wrote.
 
     rebnn test CONFIG CHECKPOINT --out predictions.pkl
     rebnn confusion CONFIG predictions.pkl --out confusion_matrix.png

@@ -1,4 +1,4 @@
-"""Make a checkpoint of a packed model: it scores the same in PyTorch, and can be trained on.
+"""Turn a packed model back into a checkpoint: it scores the same in PyTorch, and can be trained further.
 
     rebnn unpack zoo:blood-cells blood_cells.pth --images demo/blood_cells/images
     rebnn test rebnn_mm::bccd/faster_rcnn_r18_rebnn_taught_bccd.py blood_cells.pth

@@ -1,4 +1,4 @@
-"""Seal a packed model again that a tool for ONNX files has changed, once it is checked.
+"""Seal a packed model again after a tool for ONNX files has changed it, once it is checked.
 
     rebnn seal changed.onnx -o sealed.onnx
 
