@@ -11,6 +11,8 @@ from torch.optim import Optimizer
 
 from rebnn_mm.errors import RebnnError
 
+from .optimizer_step import around_step
+
 
 @OPTIMIZERS.register_module()
 class BertAdam(Optimizer):
@@ -67,12 +69,25 @@ class BertAdam(Optimizer):
                 raise RebnnError(f'{type(self).__name__} needs {rule}.')
         defaults = dict(lr=lr, betas=tuple(betas), eps=eps, weight_decay=weight_decay, clip_norm=clip_norm)
         super().__init__(params, defaults)
-        self.register_step_pre_hook(_clip)
+        self._clip_before_steps()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        if _clip not in self._optimizer_step_pre_hooks.values():  # they are not copied with an optimizer
-            self.register_step_pre_hook(_clip)
+        if not self._optimizer_step_pre_hooks:  # they are not copied with an optimizer
+            self._clip_before_steps()
+
+    def _clip_before_steps(self) -> None:
+        around_step(self, self._clip, lambda: None, type(self).__name__)
+
+    def _clip(self) -> None:
+        for group in self.param_groups:
+            grads = [parameter.grad for parameter in group['params'] if parameter.grad is not None]
+            if group['clip_norm'] is None or not grads:
+                continue
+            norms = torch.stack(torch._foreach_norm(grads))
+            # The small number is that of torch.nn.utils.clip_grad_norm_.
+            factors = (group['clip_norm'] / (norms + 1e-6)).clamp(max=1)
+            torch._foreach_mul_(grads, list(factors.unbind()))
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -100,18 +115,6 @@ class BertAdam(Optimizer):
             torch._foreach_mul_(params, 1 - group['lr'] * group['weight_decay'])
             torch._foreach_addcdiv_(params, means, denominators, -group['lr'])
         return loss
-
-
-@torch.no_grad()
-def _clip(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    for group in optimizer.param_groups:
-        grads = [parameter.grad for parameter in group['params'] if parameter.grad is not None]
-        if group['clip_norm'] is None or not grads:
-            continue
-        norms = torch.stack(torch._foreach_norm(grads))
-        # The small number is that of torch.nn.utils.clip_grad_norm_.
-        factors = (group['clip_norm'] / (norms + 1e-6)).clamp(max=1)
-        torch._foreach_mul_(grads, list(factors.unbind()))
 
 
 @PARAM_SCHEDULERS.register_module()

@@ -88,6 +88,31 @@ def test_reconstruction_term_is_added_to_the_clipped_gradient():
     assert rest.norm() > 0
 
 
+@pytest.mark.parametrize('resilient', [False, True])
+def test_a_gradient_that_the_step_computes_is_clipped_too(resilient):
+    weights = []
+    for inside in (False, True):
+        torch.manual_seed(0)
+        layer = ReBNNLinear(64, 16, bias=False, gamma=10.0).double()
+        x = torch.randn(8, 64, dtype=torch.float64)
+        optimizer = BertAdam(layer.parameters(), lr=0.1, clip_norm=1e-3)
+        if resilient:
+            ResilientGradient(layer).attach(optimizer)
+
+        def closure(layer=layer, x=x, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = layer(x).square().sum()
+            loss.backward()
+            return loss
+
+        if not inside:
+            closure()
+        optimizer.step(closure if inside else None)
+        weights.append((layer.weight.detach(), layer.weight.grad))
+    for outside, within in zip(*weights, strict=True):
+        assert torch.equal(outside, within)
+
+
 def test_copy_and_saved_state_go_on_alike():
     runs = []
     for mode in ('on', 'copied', 'loaded'):
