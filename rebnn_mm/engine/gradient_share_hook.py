@@ -80,8 +80,9 @@ def gradient_norms(losses: Mapping[str, Any], parts: Mapping[str, nn.Module]) ->
         if 'loss' not in name or not isinstance(loss, Tensor) or not loss.requires_grad:
             continue
         for part, module in parts.items():
-            parameters = [p for p in module.parameters() if p.requires_grad]
-            gradients = torch.autograd.grad(loss.mean(), parameters, retain_graph=True, allow_unused=True)
+            learning = [p for p in module.parameters() if p.requires_grad]
+            # A frozen part has none, which grad() does not take.
+            gradients = learning and torch.autograd.grad(loss.mean(), learning, retain_graph=True, allow_unused=True)
             squares = [float(g.float().square().sum()) for g in gradients if g is not None]
             found[f'{name}/{part}'] = sum(squares) ** 0.5
     return found

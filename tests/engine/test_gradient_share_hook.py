@@ -17,7 +17,8 @@ def model():
 
 def test_norms_are_those_of_each_loss_alone():
     torch.manual_seed(0)
-    parts = {'first': nn.Linear(3, 4), 'second': nn.Linear(4, 1), 'other': nn.Linear(2, 2)}
+    parts = {'first': nn.Linear(3, 4), 'second': nn.Linear(4, 1), 'other': nn.Linear(2, 2), 'none': nn.ReLU()}
+    parts['frozen'] = nn.Linear(2, 2).requires_grad_(False)
     y = parts['second'](parts['first'](torch.randn(5, 3)))
     losses = {'loss_a': y.square().mean(), 'loss_b': [y.sum(), 2 * y.sum()], 'accuracy': y.sum()}
     found = gradient_norms(losses, parts)
@@ -27,7 +28,7 @@ def test_norms_are_those_of_each_loss_alone():
             gradients = torch.autograd.grad(loss, list(parts[part].parameters()), retain_graph=True)
             expected = torch.cat([g.flatten() for g in gradients]).norm()
             assert found[f'{name}/{part}'] == pytest.approx(float(expected), rel=1e-5)
-        assert found[f'{name}/other'] == 0
+        assert all(found[f'{name}/{part}'] == 0 for part in ('other', 'none', 'frozen'))
 
 
 def test_training_is_the_same_and_the_log_has_the_norms(tmp_path):
