@@ -26,7 +26,7 @@ class _ElasticSign(SignFunction):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         x, alpha = ctx.saved_tensors
-        grad_alpha = (grad * sign(x)).sum() / x.numel() ** 0.5
+        grad_alpha = (grad * sign(x)).sum() / max(x.numel(), 1) ** 0.5
         return grad * (x.abs() <= alpha), grad_alpha.view_as(alpha)
 
 
@@ -77,7 +77,7 @@ class _ElasticLevels(torch.autograd.Function):
         ratio = x / alpha
         inside = (ratio >= low) & (ratio <= high)
         slope = ratio.round().clamp_(low, high) - ratio * inside
-        grad_alpha = (grad * slope).sum() / (x.numel() * high) ** 0.5
+        grad_alpha = (grad * slope).sum() / max(x.numel() * high, 1) ** 0.5
         return grad * inside, grad_alpha.view_as(alpha), None, None
 
 

@@ -147,6 +147,8 @@ class TernaryBERTActivation(ActivationQuantizer):
         self.over = over
 
     def quantize(self, x: Tensor) -> Tensor:
+        if not x.numel():  # it has no maximum
+            return x
         dims = self.sample_dims(x) if self.over == 'sample' else tuple(range(x.dim()))
         limit = x.detach().abs().amax(dim=dims, keepdim=True).clamp(max=self.clip)
         return symmetric_round(x, limit, self.bits, self.clip)

@@ -53,6 +53,8 @@ CASES = {
     'DoReFa, one bit': conv(
         'BinaryConv2d', weight=dict(type='DoReFaWeight', bits=1), activation=dict(type='DoReFaActivation', bits=1)
     ),
+    'TernaryBERT, over the tensor': linear(activation=dict(type='TernaryBERTActivation', over='tensor')),
+    'BiT, two bits': linear(activation=dict(type='BiTSign', bits=2)),
 }
 
 
@@ -64,6 +66,7 @@ def check(cfg):
     check_weights(layer.weight_quantizer, layer.weight.detach())
     check_inputs(layer.activation_quantizer, x)
     check_kernel(layer, x)
+    check_empty_batch(layer.train(), x)
     check_checkpoint(layer, MODELS.build(cfg).eval(), x)
     check_file(layer.eval(), x)
 
@@ -122,6 +125,13 @@ def check_kernel(layer, x):
             counted(x)
         assert (torch.ops.rebnn.sign_sums in counter.flop_counts['Global']) == sums
         torch.testing.assert_close(outcome(layer, x, layer), outcome(plain, x, partial(product, plain)), **SUMS)
+
+
+def check_empty_batch(layer, x):
+    """A head of a detector may see no region."""
+    y, *gradients = outcome(layer, x[:0], layer)
+    assert y.shape == layer(x)[:0].shape
+    assert all(torch.equal(gradient, torch.zeros_like(gradient)) for gradient in gradients)
 
 
 def product(layer, x):
