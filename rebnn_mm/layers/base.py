@@ -227,7 +227,7 @@ class BinaryLayer(nn.Module):
         elif weight is not None and self.weight_quantizer is not None:
             codes, factor = self.weight_quantizer.codes(self.weight)
             expected = codes if factor is None else codes * per_channel(factor, codes)
-            if not torch.allclose(weight, expected.to(weight.dtype), rtol=1e-2, atol=1e-6):
+            if not torch.allclose(weight, expected.to(weight.dtype), rtol=1e-2, atol=1e-6, equal_nan=True):
                 wrong = self.weight_quantizer
         if wrong is not None:
             raise RebnnError(

@@ -1,6 +1,7 @@
 """What binary layers keep for the backward pass changes neither values nor gradients."""
 
 import copy
+import math
 
 import pytest
 import torch
@@ -206,6 +207,12 @@ class HighSign(BinarySign):
 
     def quantize(self, x):
         return super().quantize(x - 0.5)
+
+
+def test_weights_that_are_no_numbers_are_not_taken_for_other_values():
+    layer = BinaryLinear(8, 4, weight='BiBERTWeight')
+    nn.init.constant_(layer.weight, math.nan)
+    assert layer(torch.randn(2, 8)).isnan().all()
 
 
 @pytest.mark.parametrize('training', [True, False])
