@@ -107,13 +107,17 @@ def test_replicas_of_data_parallel_have_gradients_and_a_bias():
     conv = ReBNNConv2d(8, 8, 3)
     x = images()
     expected = conv(x).detach()
+    rule = ResilientGradient(conv).attach(torch.optim.SGD(conv.parameters(), lr=0.1))
     replicas = {name: part._replicate_for_data_parallel() for name, part in conv.named_modules()}
     for name, part in conv.named_modules():
         for key, parameter in part._parameters.items():
             setattr(replicas[name], key, None if parameter is None else parameter.detach().clone().requires_grad_())
         replicas[name]._modules = {key: replicas[f'{name}.{key}'.lstrip('.')] for key in part._modules}
     replica = replicas['']
-    y = replica(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter('error', MissingHookWarning)
+        y = replica(x)
+    rule.detach()
     torch.testing.assert_close(y, expected)
     y.square().mean().backward()
     assert replica.weight.grad.abs().sum() > 0 and replica.bias.grad.abs().sum() > 0

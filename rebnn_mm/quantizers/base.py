@@ -101,6 +101,8 @@ class Quantizer(nn.Module):
         """Warn once that the method's hook is missing, if it is."""
         if not self.hook or not torch.is_grad_enabled() or torch.compiler.is_compiling():
             return
+        if getattr(self, '_is_replica', False):  # of nn.DataParallel, whose original the hook knows
+            return
         if not self.driven:
             warnings.warn(self.missing_hook_message(), MissingHookWarning, stacklevel=2)
             return
