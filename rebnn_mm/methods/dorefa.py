@@ -86,10 +86,10 @@ class DoReFaWeight(WeightQuantizer):
             self.values = Values('signs')
 
     def forward(self, weight: Tensor) -> Tensor:
-        if self.bits == 1:
-            constant = weight.detach()
-            return straight_through(weight, sign(constant) * constant.abs().mean())
-        return uniform_levels(dorefa_unit_weight(weight), self.bits) * (2 / self._top) - 1
+        if self.bits > 1:
+            return super().forward(weight)
+        constant = weight.detach()
+        return straight_through(weight, sign(constant) * constant.abs().mean())
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Odd integers from :math:`-(2^k - 1)` to :math:`2^k - 1`, and their common factor for every channel."""

@@ -67,6 +67,7 @@ def check(cfg):
     check_inputs(layer.activation_quantizer, x)
     check_kernel(layer, x)
     check_empty_batch(layer.train(), x)
+    check_half_precision(MODELS.build(cfg).bfloat16(), x.bfloat16())
     check_checkpoint(layer, MODELS.build(cfg).eval(), x)
     check_file(layer.eval(), x)
 
@@ -132,6 +133,12 @@ def check_empty_batch(layer, x):
     y, *gradients = outcome(layer, x[:0], layer)
     assert y.shape == layer(x)[:0].shape
     assert all(torch.equal(gradient, torch.zeros_like(gradient)) for gradient in gradients)
+
+
+def check_half_precision(layer, x):
+    y, *gradients = outcome(layer, x, layer)
+    assert y.dtype == x.dtype
+    assert all(gradient.isfinite().all() for gradient in gradients)
 
 
 def product(layer, x):
