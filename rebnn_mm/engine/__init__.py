@@ -18,26 +18,3 @@ from .resilient_gradient import ResilientGradient
 from .save_pretrained_hook import SavePretrainedHook
 from .transition_rate_hook import TransitionRateHook
 from .weight_recorder_hook import BinaryWeightRecorderHook
-
-__all__ = [
-    'BertAdam',
-    'Bfloat16OptimWrapper',
-    'BiDetLossHook',
-    'BinaryHook',
-    'BinaryOptimWrapperConstructor',
-    'BinaryWeightRecorderHook',
-    'CompileHook',
-    'DampeningHook',
-    'FlipRecorder',
-    'FreezingHook',
-    'GradientShareHook',
-    'IterSeedHook',
-    'LossCheckHook',
-    'MethodDriver',
-    'ReBNNHook',
-    'ResilientGradient',
-    'SavePretrainedHook',
-    'TransitionRateHook',
-    'UnitMagnitudeHook',
-    'WarmupLinearLR',
-]

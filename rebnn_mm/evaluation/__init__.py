@@ -1,5 +1,3 @@
 """Scores that OpenMMLab's libraries do not have."""
 
 from .glue_metric import GLUEMetric
-
-__all__ = ['GLUEMetric']

@@ -21,28 +21,3 @@ from .sign import (
     step_ste,
     straight_through,
 )
-
-__all__ = [
-    'centre_channels',
-    'channel_dims',
-    'channel_mean_abs',
-    'is_pair',
-    'per_channel',
-    'per_channel_factor',
-    'sharpness_at',
-    'sign',
-    'sign_approx',
-    'sign_identity',
-    'sign_ste',
-    'sign_tanh',
-    'standardise',
-    'step_ste',
-    'straight_through',
-    'symmetric_codes',
-    'symmetric_round',
-    'tensor_sign',
-    'tensor_sign_codes',
-    'ternary_codes',
-    'zero_outside_one',
-    'zero_outside_one_',
-]

@@ -7,19 +7,3 @@ from .binary_conv import BinaryConv2d
 from .binary_embedding import BinaryEmbedding
 from .binary_linear import BinaryLinear
 from .calibration import calibrate_shifts
-
-__all__ = [
-    'AttentionParts',
-    'BinaryAttention',
-    'BinaryConv2d',
-    'BinaryEmbedding',
-    'BinaryLayer',
-    'BinaryLinear',
-    'EncoderAttention',
-    'Maxout',
-    'RPReLU',
-    'RealAttention',
-    'SoftmaxAttention',
-    'SqueezeExcite',
-    'calibrate_shifts',
-]

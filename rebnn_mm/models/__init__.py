@@ -23,26 +23,3 @@ from .convert import binarize
 from .flatten_neck import FlattenNeck
 from .losses import DistributionLoss
 from .stages import BinaryUnit, block_styles
-
-__all__ = [
-    'BNext',
-    'BinaryBasicBlock',
-    'BinaryBiRealBlock',
-    'BinaryBottleneckResNet',
-    'BinaryMobileNet',
-    'BinaryReActBlock',
-    'BinaryResLayer',
-    'BinaryResNet',
-    'BinarySSDVGG',
-    'BinaryUnit',
-    'BinaryVGGSmall',
-    'DistributionLoss',
-    'FlattenNeck',
-    'MeliusNet',
-    'OneBitBackbone',
-    'QuickNet',
-    'binarize',
-    'block_styles',
-    'plan_binary',
-    'plan_table',
-]

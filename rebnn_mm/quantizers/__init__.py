@@ -16,24 +16,3 @@ from .base import (
 )
 from .builder import build_activation_quantizer, build_weight_quantizer, check_bits, check_per
 from .shared import BinaryApproxSign, BinaryMeanScaleWeight, BinaryRSign, BinarySign, BinaryStep, BinaryWideSign
-
-__all__ = [
-    'ActivationQuantizer',
-    'BinaryApproxSign',
-    'BinaryMeanScaleWeight',
-    'BinaryRSign',
-    'BinarySign',
-    'BinaryStep',
-    'BinaryWideSign',
-    'LearnedScaleWeight',
-    'MissingHookWarning',
-    'Quantizer',
-    'SharpeningQuantizer',
-    'SignWeight',
-    'Values',
-    'WeightQuantizer',
-    'build_activation_quantizer',
-    'build_weight_quantizer',
-    'check_bits',
-    'check_per',
-]

@@ -32,9 +32,14 @@ def _fence(found: re.Match[str]) -> str:
 
 
 class Docstrings(griffe.Extension):
-    """Changes each docstring before it is read."""
+    """Changes each docstring before it is read, and shows what packages import from their modules."""
 
     def on_instance(self, *, obj: Any, **_: Any) -> None:
         """Change the docstring of a module, class, function or attribute."""
         if obj.docstring:
             obj.docstring.value = as_markdown(obj.docstring.value)
+
+    def on_module_members(self, *, mod: Any, **_: Any) -> None:
+        """Take for public what a package imports from its own modules and others of ours."""
+        if mod.is_init_module and mod.exports is None:
+            mod.exports = [name for name, target in mod.imports.items() if target.startswith(f'{mod.package.path}.')]

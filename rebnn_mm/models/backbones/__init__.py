@@ -10,16 +10,3 @@ from .bnext import BNext
 from .melius_net import MeliusNet
 from .one_bit_backbone import OneBitBackbone
 from .quick_net import QuickNet
-
-__all__ = [
-    'BNext',
-    'BinaryBottleneckResNet',
-    'BinaryMobileNet',
-    'BinaryResLayer',
-    'BinaryResNet',
-    'BinarySSDVGG',
-    'BinaryVGGSmall',
-    'MeliusNet',
-    'OneBitBackbone',
-    'QuickNet',
-]

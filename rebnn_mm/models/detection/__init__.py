@@ -5,16 +5,3 @@ from .bidet import BiDetBBoxHead, BiDetRoIHead, BiDetRPNHead, BiDetSSDHead
 from .heads import BinaryRPNHead, FixedSSDHead, build_binary_towers
 from .one_bit_neck import OneBitNeck
 from .teacher_student_detector import TeacherStudentDetector
-
-__all__ = [
-    'BiDetBBoxHead',
-    'BiDetRPNHead',
-    'BiDetRoIHead',
-    'BiDetSSDHead',
-    'BinaryRPNHead',
-    'ClampedSSDAnchorGenerator',
-    'FixedSSDHead',
-    'OneBitNeck',
-    'TeacherStudentDetector',
-    'build_binary_towers',
-]

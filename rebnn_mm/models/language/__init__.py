@@ -6,15 +6,3 @@ from .convert import binarize
 from .pretrained import load_pretrained, save_pretrained
 from .teacher_student_text_classifier import TeacherStudentTextClassifier
 from .text_classifier import TextClassifier
-
-__all__ = [
-    'AttentionRecord',
-    'EncoderOutput',
-    'TeacherStudentTextClassifier',
-    'TextClassifier',
-    'binarize',
-    'install_attention',
-    'load_pretrained',
-    'record_attention',
-    'save_pretrained',
-]

@@ -21,30 +21,3 @@ from .feature_losses import (
     compare_maps,
 )
 from .layerwise_loss import LayerwiseLoss
-
-__all__ = [
-    'AttentionScoreLoss',
-    'AttentionTransferLoss',
-    'BiDetLoss',
-    'DKDLoss',
-    'DenseBoxLoss',
-    'DenseScoreLoss',
-    'DetectorComparisonLoss',
-    'DetectorOutput',
-    'DirectionMatchingLoss',
-    'DistributionLoss',
-    'EncoderComparisonLoss',
-    'HiddenStateLoss',
-    'LayerwiseLoss',
-    'MapLoss',
-    'ObjectFeatureLoss',
-    'ObjectnessLoss',
-    'PKDLoss',
-    'PredictionLoss',
-    'RegionBoxLoss',
-    'RegionDiscrepancyLoss',
-    'attention_distance',
-    'compare_maps',
-    'decouple_scores',
-    'distribution_loss',
-]
