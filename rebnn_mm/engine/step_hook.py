@@ -29,28 +29,24 @@ class StepHook(Hook):
         """The share of the training that is over."""
 
     def before_train(self, runner: Runner) -> None:
-        found = {
-            name: module
-            for name, module in unwrap_model(runner.model).named_modules()
-            if isinstance(module, BinaryLayer)
-            and module.binary
-            and module.weight.requires_grad
-            and module.weight_quantizer is not None
-            and module.weight_quantizer.bits == 1
-        }
-        if not found:
-            raise RebnnError(
-                f'{type(self).__name__}: the model trains no layer with 1-bit weights; set '
-                "conv_cfg=dict(type='ReBNNConv2d') where you want some, or remove the hook."
-            )
+        found: dict[int, tuple[str, BinaryLayer]] = {}
+        for name, module in unwrap_model(runner.model).named_modules():
+            if isinstance(module, BinaryLayer) and module.weight_bits == 1 and module.weight.requires_grad:
+                # Of layers that share one weight the first stands for all.
+                found.setdefault(id(module.weight), (name, module))
         self.progress = lambda: runner.iter / runner.max_iters
         for wrapper in optim_wrappers(runner):
             optimizer = wrapper.optimizer
             held = trained_by(optimizer)
-            layers = {name: layer for name, layer in found.items() if id(layer.weight) in held}
+            layers = dict(named for weight, named in found.items() if weight in held)
             if layers:
                 self.prepare(optimizer, layers)
                 self._handles += self._around(optimizer, layers)
+        if not self._handles:
+            raise RebnnError(
+                f'{type(self).__name__}: the model trains no layer with 1-bit weights; set '
+                "conv_cfg=dict(type='ReBNNConv2d') where you want some, or remove the hook."
+            )
 
     def after_train(self, runner: Runner) -> None:
         for handle in self._handles:

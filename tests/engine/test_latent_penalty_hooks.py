@@ -1,5 +1,8 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
+from mmengine.optim import OptimWrapper
 from torch import nn
 
 from rebnn_mm.engine import DampeningHook, UnitMagnitudeHook
@@ -68,6 +71,28 @@ def test_a_model_without_binary_weights_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match='trains no layer with 1-bit weights'):
         trained(tmp_path, SmallClassifier(real), custom_hooks=[dict(type='DampeningHook')])
+
+
+@pytest.mark.parametrize('kind', ['DampeningHook', 'FreezingHook'])
+def test_an_optimizer_without_binary_weights_is_refused(tmp_path, kind):
+    model = SmallClassifier()
+    wrapper = OptimWrapper(torch.optim.SGD(model.head.parameters(), lr=0.1))
+    with pytest.raises(ValueError, match=f'{kind}: the model trains no layer with 1-bit weights'):
+        trained(tmp_path, model, constructor=False, optim_wrapper=wrapper, custom_hooks=[dict(type=kind)])
+
+
+def test_a_weight_that_layers_share_is_dampened_once():
+    layers = [XNORLinear(5, 5, bias=False).double() for _ in range(2)]
+    layers[1].weight = layers[0].weight
+    weight = layers[0].weight
+    wrapper = OptimWrapper(torch.optim.SGD([weight], lr=1.0))
+    w = weight.detach().clone()
+    weight.grad = torch.zeros_like(w)
+    hook = DampeningHook(weight=0.2, start=0.1)
+    hook.before_train(SimpleNamespace(model=nn.Sequential(*layers), optim_wrapper=wrapper, iter=0, max_iters=8))
+    wrapper.optimizer.step()
+    expected = w - dampening_gradient(w, values_of(w), 0.1)
+    torch.testing.assert_close(weight.detach(), expected, rtol=1e-12, atol=1e-14)
 
 
 def test_two_values_on_one_side_of_zero_are_refused(tmp_path):
