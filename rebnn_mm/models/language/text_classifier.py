@@ -16,6 +16,7 @@ from rebnn_mm.registry import MODELS
 
 from ...errors import RebnnError, did_you_mean
 from ...utils.options import check_options
+from ..losses.comparison import at_least_float32
 from ..losses.encoder_losses import EncoderOutput
 from .attention import install_attention, record_attention, require_transformers
 from .convert import binarize as binarize_layers
@@ -140,20 +141,20 @@ class TextClassifier(BaseModel):
         return dict(loss=self.label_loss(self.logits(inputs), data_samples))
 
     def label_loss(self, logits: Tensor, data_samples: Sequence[BaseDataElement]) -> Tensor:
-        """Predict from logits that were computed before."""
+        """The loss of logits that were computed before."""
         labels = torch.stack([torch.as_tensor(sample.gt_label) for sample in data_samples])
         # Those on an accelerator are left to cross_entropy, which stops there, too: to look would wait for it.
         largest = int(labels.max()) if labels.is_cpu else 0
-        labels = labels.to(logits.device, non_blocking=True)
+        logits, labels = at_least_float32(logits), labels.to(logits.device, non_blocking=True)
         if self.num_labels == 1:
-            return functional.mse_loss(logits.flatten().float(), labels.flatten().float())
+            return functional.mse_loss(logits.flatten(), labels.flatten().to(logits.dtype))
         if labels.is_floating_point() or largest >= self.num_labels:
             what = 'real numbers' if labels.is_floating_point() else f'up to {largest}'
             raise RebnnError(
                 f'{type(self).__name__}: num_labels={self.num_labels}, but labels are {what}. Set num_labels to the '
                 'number of classes of the data set, or to 1 for a regression.'
             )
-        return functional.cross_entropy(logits.float(), labels.flatten())
+        return functional.cross_entropy(logits, labels.flatten())
 
     @torch.no_grad()
     def predict(self, inputs: Mapping[str, Tensor], data_samples: Sequence[BaseDataElement]) -> list[BaseDataElement]:

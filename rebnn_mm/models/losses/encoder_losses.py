@@ -113,7 +113,7 @@ class PredictionLoss(EncoderComparisonLoss):
 
     def forward(self, student: EncoderOutput, teacher: EncoderOutput) -> dict[str, Tensor]:
         """``loss_pred``."""
-        ours, theirs = student.logits.float(), teacher.logits.float()
+        ours, theirs = at_least_float32(student.logits), at_least_float32(teacher.logits)
         self.check_shapes(ours, theirs, 'logits')
         if ours.shape[1] == 1:
             loss = functional.mse_loss(ours, theirs)
@@ -170,7 +170,7 @@ class HiddenStateLoss(EncoderComparisonLoss):
             if self.form == 'direction':
                 terms.append(direction_distance(ours * kept, theirs * kept))
             else:
-                squares = (ours - theirs).float().square() * kept
+                squares = at_least_float32(ours - theirs).square() * kept
                 terms.append(squares.sum() / (kept.sum() * ours.shape[-1]))
         return {'loss_hidden': self.weight * torch.stack(terms).sum()}
 
@@ -211,7 +211,7 @@ class AttentionScoreLoss(EncoderComparisonLoss):
         terms = []
         for ours, theirs in self.layer_pairs(student.attention, teacher.attention, 'attentions'):
             self.check_shapes(ours.scores, theirs.scores, 'attention scores')
-            squares = (ours.scores - theirs.scores).float().square() * (queries & keys)
+            squares = at_least_float32(ours.scores - theirs.scores).square() * (queries & keys)
             pairs = (queries & (keys if self.mask_padding else torch.ones_like(keys))).sum()
             terms.append(squares.sum() / (pairs * squares.shape[1]))
         return {'loss_scores': self.weight * torch.stack(terms).sum()}

@@ -154,6 +154,11 @@ def test_half_precision_is_computed_in_single(cfg):
         torch.testing.assert_close(half[name], single[name], atol=0, rtol=0.02)
 
 
+@pytest.mark.parametrize('cfg', LOSSES)
+def test_double_precision_stays(cfg):
+    assert all(loss.dtype == torch.float64 for loss in MODELS.build(dict(cfg))(encoded(0), encoded(1)).values())
+
+
 def test_predictions_of_classes():
     student, teacher = encoded(0), encoded(1)
     p, log_q = teacher.logits.softmax(1), student.logits.log_softmax(1)
@@ -170,7 +175,7 @@ def test_gradient_by_predictions_vanishes_where_both_agree():
 
 def test_predictions_of_a_regression():
     student, teacher = encoded(0, labels=1), encoded(1, labels=1)
-    expected = (student.logits - teacher.logits).square().mean().float()
+    expected = (student.logits - teacher.logits).square().mean()
     torch.testing.assert_close(PredictionLoss()(student, teacher)['loss_pred'], expected)
 
 
