@@ -5,7 +5,7 @@ the sum of two binary ones that begin where it ends.
 """
 
 from copy import deepcopy
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from mmengine.registry import MODELS
@@ -97,6 +97,7 @@ class BWNWeight(WeightQuantizer):
     """
 
     values = Values('signs')
+    centred: ClassVar[bool] = False
 
     def __init__(self, weight_shape: tuple[int, ...], per: str = 'tensor') -> None:
         super().__init__(weight_shape)
@@ -105,10 +106,10 @@ class BWNWeight(WeightQuantizer):
         self.factors = 1 if per == 'tensor' else weight_shape[0]
 
     def forward(self, weight: Tensor) -> Tensor:
-        return tensor_sign(weight, self.per)
+        return tensor_sign(weight, self.per, self.centred)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        signs, scale = tensor_sign_codes(weight.detach(), self.per)
+        signs, scale = tensor_sign_codes(weight.detach(), self.per, self.centred)
         return signs, per_channel_factor(scale, weight)
 
     def extra_repr(self) -> str:

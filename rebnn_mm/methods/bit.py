@@ -7,7 +7,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ..functional import per_channel_factor, sign, straight_through, tensor_sign, tensor_sign_codes
+from ..functional import sign, straight_through
 from ..functional.sign import SignFunction
 from ..quantizers import ActivationQuantizer, Values, check_bits
 from ..quantizers.base import holds
@@ -127,7 +127,7 @@ class BiTWeight(BWNWeight):
                 [ 2.5000,  2.5000]])
     """
 
-    values = Values('signs')
+    centred: ClassVar[bool] = True
 
     def __init__(self, weight_shape: tuple[int, ...], per: str = 'tensor') -> None:
         super().__init__(weight_shape, per)
@@ -135,13 +135,6 @@ class BiTWeight(BWNWeight):
 
     def latent(self, weight: Tensor) -> Tensor:
         return weight - weight.mean()
-
-    def forward(self, weight: Tensor) -> Tensor:
-        return tensor_sign(weight, self.per, centred=True)
-
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        signs, scale = tensor_sign_codes(weight.detach(), self.per, centred=True)
-        return signs, per_channel_factor(scale, weight)
 
 
 class ElasticActivation(ActivationQuantizer):

@@ -5,16 +5,14 @@ each sample divided by its standard deviation.
 """
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from ..errors import RebnnError
-from ..functional import centre_channels, channel_dims, is_pair, per_channel, sign_approx
-from ..functional.sign import SignFunction
+from ..functional import centre_channels, channel_dims, is_pair, per_channel, sign_approx, sign_identity
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, LearnedScaleWeight, Values
 
@@ -23,14 +21,6 @@ LAPLACE_STD = 2 * math.sqrt(2)
 
 
 EPS = 1e-5
-
-
-class _RectifiedSign(SignFunction):
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        weight, bound = ctx.saved_tensors
-        return grad * (weight.abs() <= bound), None
 
 
 def standardise_laplace(weight: Tensor) -> Tensor:
@@ -75,7 +65,7 @@ def rectified_sign(weight: Tensor, tau: Tensor) -> Tensor:
         tensor([[1., 1., 0.]])
     """
     bound = -torch.log(2 - 2 * tau) * weight.detach().abs().mean()
-    return _RectifiedSign.apply(weight, bound)
+    return sign_identity(torch.where(weight.abs() <= bound, weight, weight.detach()))
 
 
 def recu_tau(done: float, start: float = 0.85, end: float = 0.99) -> float:

@@ -3,36 +3,15 @@
 Ternary weights (Li and Liu 2016, Ternary Weight Networks) are also the first stage of BinaryBERT.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from ..errors import RebnnError
-from ..functional import per_channel_factor, symmetric_round, ternary_codes
+from ..functional import per_channel_factor, straight_through, symmetric_round, ternary_codes
 from ..quantizers import ActivationQuantizer, Values, WeightQuantizer, check_bits, check_per
-
-
-class _TernaryWeight(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(weight: Tensor, per: str, clip: float) -> Tensor:
-        codes, scale = ternary_codes(weight, per)
-        return codes * scale
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        weight, _, ctx.clip = inputs
-        ctx.save_for_backward(weight)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (weight,) = ctx.saved_tensors
-        return grad * (weight.abs() < ctx.clip), None, None
 
 
 def ternary_weight(weight: Tensor, per: str = 'tensor', clip: float = 2.5) -> Tensor:
@@ -58,7 +37,8 @@ def ternary_weight(weight: Tensor, per: str = 'tensor', clip: float = 2.5) -> Te
         >>> w_hat.detach(), w.grad
         (tensor([[ 0., -2.,  2.,  0.]]), tensor([[1., 1., 0., 1.]]))
     """
-    return _TernaryWeight.apply(weight, per, clip)
+    codes, scale = ternary_codes(weight.detach(), per)
+    return straight_through(torch.where(weight.abs() < clip, weight, weight.detach()), codes * scale)
 
 
 @MODELS.register_module()
