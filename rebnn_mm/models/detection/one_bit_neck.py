@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mmcv.cnn import build_norm_layer
 from mmengine.model import BaseModule
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rebnn_mm.models.shortcuts import shortcut_pool
+from rebnn_mm.models.shortcuts import pooled_shortcut, shortcut_pool
 from rebnn_mm.models.stages import BinaryUnit, block_style
 from rebnn_mm.registry import MODELS
 
@@ -62,7 +61,7 @@ class OneBitNeck(BaseModule):
         def unit() -> BinaryUnit:
             return BinaryUnit(style, out_channels, out_channels, conv_cfg=conv_cfg, norm_cfg=norm_cfg, **options)
 
-        self.laterals = nn.ModuleList(_lateral(channels, out_channels, norm_cfg) for channels in in_channels)
+        self.laterals = nn.ModuleList(pooled_shortcut(c, out_channels, 1, norm_cfg)[1] for c in in_channels)
         self.down = nn.ModuleList(unit() for _ in range(levels))
         self.up = nn.ModuleList(unit() for _ in range(levels - 1 if bottom_up else 0))
         self.pool = shortcut_pool(2)
@@ -76,11 +75,3 @@ class OneBitNeck(BaseModule):
         for i, unit in enumerate(self.up, start=1):
             maps[i] = unit(maps[i] + self.pool(maps[i - 1]))
         return tuple(maps)
-
-
-def _lateral(in_channels: int, out_channels: int, norm_cfg: Config) -> nn.Module:
-    if in_channels == out_channels:
-        return nn.Identity()
-    return nn.Sequential(
-        nn.Conv2d(in_channels, out_channels, 1, bias=False), build_norm_layer(norm_cfg, out_channels)[1]
-    )
