@@ -28,6 +28,7 @@ from rebnn_mm.utils.encoders import check_encoders
 from ..engine.binary_hook import has_epochs, optim_wrappers, unwrap_model
 from ..engine.flip_recorder import FlipRecorder
 from ..errors import RebnnError
+from ..functional import is_pair
 from .flip_projection import FlipProjection, LayerFlips
 from .rate_schedule import rate_schedule
 
@@ -256,7 +257,7 @@ def _shrink(value: Any, longest: int) -> bool:
     if isinstance(value, Mapping):
         for key in ('scale', 'crop_size', 'size'):
             old: Any = value.get(key)
-            sizes = [old] if isinstance(old, int) else list(old) if _is_pair(old) else []
+            sizes = [old] if isinstance(old, int) else list(old) if is_pair(old) else []
             if sizes and max(sizes) > longest and 'type' in value:
                 new = [max(1, round(size * longest / max(sizes))) for size in sizes]
                 value[key] = new[0] if isinstance(old, int) else tuple(new)  # type: ignore[index]
@@ -266,7 +267,3 @@ def _shrink(value: Any, longest: int) -> bool:
         for inner in value:
             smaller = _shrink(inner, longest) or smaller
     return smaller
-
-
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, Sequence) and len(value) == 2 and all(isinstance(size, int) for size in value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -115,13 +115,7 @@ class _Hook:
             transposed = isinstance(module, _ConvTransposeNd)
             values = given if transposed and given is not None else output
             channels = _channels(module, 'in' if transposed else 'out')
-            self.seen.macs += _weight(module).numel() * (values.numel() // channels)
-
-
-def _weight(module: nn.Module) -> Tensor:
-    weight = module.weight
-    assert isinstance(weight, Tensor)
-    return weight
+            self.seen.macs += cast(Tensor, module.weight).numel() * (values.numel() // channels)
 
 
 def _channels(module: nn.Module, side: str) -> int:
