@@ -321,7 +321,8 @@ def _voc_lists(folder: Path, photos: Mapping[Path, Photo], notes: list[str]) -> 
     for path, photo in photos.items():
         by_stem.setdefault(path.stem, []).append(photo)
     splits: dict[str, list[Photo]] = {}
-    lists = {path.stem.lower(): path for path in sorted(folder.rglob('ImageSets/Main/*.txt'), reverse=True)}
+    texts = sorted(visible(folder, '*.txt'), reverse=True)
+    lists = {path.stem.lower(): path for path in texts if path.parts[-3:-1] == ('ImageSets', 'Main')}
     for split, names in LISTS.items():
         listed = next((lists[name] for name in names if name in lists), None)
         if listed is None:

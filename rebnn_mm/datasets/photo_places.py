@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import os
 import unicodedata
@@ -136,10 +137,16 @@ class Places:
 
 
 def visible(folder: Path, pattern: str) -> Iterator[Path]:
-    """What lies below a folder, without what macOS and Jupyter hide there: copies, and files that are no images."""
-    for path in folder.rglob(pattern):
-        if not any(part.startswith('.') or part == '__MACOSX' for part in path.relative_to(folder).parts):
-            yield path
+    """The files below a folder and the folders linked there, without copies that macOS and Jupyter hide."""
+    root, seen = folder.resolve(), set[Path]()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        yield from (Path(place, name) for name in fnmatch.filter(files, pattern) if not name.startswith('.'))
+        inner = [Path(place, name) for name in sorted(folders) if not name.startswith('.') and name != '__MACOSX']
+        links = {path: path.resolve() for path in inner if path.is_symlink()}
+        # What a link shows once more would make each image there two.
+        again = {p for p, to in links.items() if to in seen or to.is_relative_to(root) or root.is_relative_to(to)}
+        seen.update(links.values())
+        folders[:] = [path.name for path in inner if path not in again]
 
 
 def _alike(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,12 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
 
 
 def label_of(image: Path) -> Path:
-    """Find the labels of an image: next to it, or below ``labels`` in the place of the last ``images``."""
+    """Find the labels of an image, or of what it links to: next to it, or below ``labels`` for its last ``images``."""
+    label, linked = _label_of(image), _label_of(image.resolve())
+    return label if label.is_file() or not linked.is_file() else linked
+
+
+def _label_of(image: Path) -> Path:
     beside = image.with_suffix('.txt')
     parts = list(beside.parts)
     places = [number for number, part in enumerate(parts[:-1]) if part == 'images']
@@ -132,8 +138,8 @@ def _images_of(content: Mapping[str, Any], split: str, path: Path, places: Place
     for entry in given if isinstance(given, list) else [given]:
         entry = entry.replace('\\', '/')  # as Windows writes it
         # Roboflow writes ../train/images for what lies next to the file.
-        tries = [root / name for name in (entry, entry.removeprefix('../')) for root in roots]
-        found = next((place.resolve() for place in tries if place.exists()), None)
+        tries = [_absolute(root / name) for name in (entry, entry.removeprefix('../')) for root in roots]
+        found = next((place for place in tries if place.exists()), None)
         if found is None:
             raise RebnnError(f'{path}: {split} points to {entry}, which does not exist (relative to {roots[0]}).')
         if found.is_file():
@@ -145,11 +151,15 @@ def _images_of(content: Mapping[str, Any], split: str, path: Path, places: Place
         yield from images
 
 
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # not what a link leads to, which has another name, and no labels beside it
+
+
 def _read_list(path: Path, root: Path, places: Places) -> Iterator[Path]:
     for line in path.read_text(encoding='utf-8-sig').splitlines():
         if name := line.strip():
             near = [path.parent / name, root / name]
-            found = next((place.resolve() for place in near if place.is_file()), None) or places.find(name, path, '')
+            found = next((_absolute(place) for place in near if place.is_file()), None) or places.find(name, path, '')
             if found is None:
                 raise RebnnError(f'{path}: {places.explain_missing(name)}.')
             yield found

@@ -11,6 +11,7 @@ import numpy as np
 from mmengine.config import Config
 from mmengine.registry import DATASETS
 
+from rebnn_mm.datasets.photo_places import visible
 from rebnn_mm.deploy.image import read_image
 from rebnn_mm.deploy.several import PICTURES
 from rebnn_mm.utils.data_files import check_data, leaf_datasets
@@ -81,9 +82,10 @@ def image_files(given: Sequence[str]) -> list[Path]:
     files: list[Path] = []
     for path in map(Path, given):
         if path.is_dir():
-            found = sorted(file for file in path.rglob('*') if file.suffix.lower() in PICTURES and file.is_file())
+            found = sorted(file for file in visible(path, '*') if file.suffix.lower() in PICTURES and file.is_file())
         elif path.suffix == '.txt' and path.is_file():
-            found = [path.parent / line.strip() for line in path.read_text().splitlines() if line.strip()]
+            lines = path.read_text(encoding='utf-8-sig').splitlines()
+            found = [path.parent / line.strip() for line in lines if line.strip()]
         else:
             found = [path]
         if not found:

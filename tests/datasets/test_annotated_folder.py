@@ -9,6 +9,7 @@ from PIL import Image
 
 from rebnn_mm.datasets.annotated_folder import as_coco, read_annotated
 from rebnn_mm.datasets.photo_places import Box
+from tests.datasets.painted import FORMS, check
 
 SAMPLE = Path(__file__).parents[2] / 'demo' / 'coco_sample'
 
@@ -598,3 +599,39 @@ def test_voc_of_one_name_in_two_folders(tmp_path, filename):
     data = read_annotated(tmp_path)
     found = {split: [(photo.file, photo.boxes[0].left) for photo in photos] for split, photos in data.splits.items()}
     assert found == {'train': [('JPEGImages/x/a.png', 0)], 'val': [('JPEGImages/y/a.png', 1)]}
+
+
+@pytest.mark.parametrize('form', ['coco', 'voc', 'csv_tensorflow', 'yolo_ultralytics', 'yolo_lists', 'yolo_labelimg'])
+@pytest.mark.parametrize('each', [False, True])
+def test_linked_folders_and_files_are_read_like_others(tmp_path, form, each):
+    disk, folder = tmp_path / 'disk', tmp_path / 'mine'
+    if each:  # image by image, away from its labels, under another name
+        shutil.copytree(FORMS / form, folder)
+        disk.mkdir()
+        for number, path in enumerate(sorted(folder.rglob('*.jpg')) + sorted(folder.rglob('*.png'))):
+            path.rename(disk / f'{number}{path.suffix}')
+            path.symlink_to(disk / f'{number}{path.suffix}')
+    else:
+        shutil.copytree(FORMS / form, disk)
+        folder.mkdir()
+        for path in disk.iterdir():
+            (folder / path.name).symlink_to(path)
+        (disk / 'round').symlink_to(folder)
+        (folder / 'up').symlink_to(tmp_path)
+    check(read_annotated(folder))
+
+
+def test_a_link_inside_of_the_folder_shows_no_image_twice(folder):
+    (folder / 'again').symlink_to(folder / 'pictures')
+    write(folder, coco())
+    assert len(read_annotated(folder).splits['train']) == 4
+
+
+def test_labels_are_next_to_a_linked_folder_or_next_to_what_it_leads_to(tmp_path):
+    shutil.copytree(FORMS / 'yolo_ultralytics', tmp_path / 'disk')
+    (tmp_path / 'mine').mkdir()
+    (tmp_path / 'mine/images').symlink_to(tmp_path / 'disk/images')
+    shutil.copy(FORMS / 'yolo_ultralytics/data.yaml', tmp_path / 'mine')
+    check(read_annotated(tmp_path / 'mine'))
+    (tmp_path / 'disk/labels').rename(tmp_path / 'mine/labels')
+    check(read_annotated(tmp_path / 'mine'))

@@ -32,6 +32,12 @@ def test_folders_lists_and_files(pictures):
     assert image_files([str(pictures / 'images')]) == both
     assert image_files([str(pictures / 'list.txt')]) == both[:1]
     assert image_files([str(both[1]), str(both[0])]) == both[::-1]
+    (pictures / 'list.txt').write_bytes(b'\xef\xbb\xbfimages/b.PNG\r\n')  # as Windows writes it
+    assert image_files([str(pictures / 'list.txt')]) == both[:1]
+    (pictures / 'images/cells').rename(pictures / 'elsewhere')
+    (pictures / 'images/cells').symlink_to(pictures / 'elsewhere')
+    (pictures / 'images/._b.PNG').write_text('of macOS')
+    assert image_files([str(pictures / 'images')]) == both
 
 
 @pytest.mark.parametrize(
