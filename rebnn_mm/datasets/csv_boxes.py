@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
+import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -32,14 +34,11 @@ SETS = {'TRAIN': 'train', 'TRAINING': 'train', 'VALIDATION': 'val', 'VALIDATE': 
 """First column of the tables of Google's AutoML."""
 
 
-csv.field_size_limit(1 << 30)  # a column may hold the points of a mask
-
-
 class Table(NamedTuple):
     """A CSV file with boxes."""
 
-    rows: list[list[str]]  # without that of the names of the columns
-    first: int  # number of the first row in the file
+    rows: dict[int, list[str]]  # by their numbers in the file, without that of the names of the columns
+    named: bool  # whether there is such a row
     file: int  # column of the image
     name: int  # column of the class
     box: tuple[int, ...]  # columns of the box
@@ -78,9 +77,9 @@ def read_csv(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[
             )
         wrong: list[str] = []
         photos: dict[tuple[str, Path], Photo] = {}
-        values = [float(row[column]) for row in table.rows for column in table.box if is_number(row[column])]
+        values = [float(row[column]) for row in table.rows.values() for column in table.box if is_number(row[column])]
         shares = bool(values) and min(values) >= 0 and max(values) <= 1
-        for number, row in enumerate(table.rows, start=table.first):
+        for number, row in table.rows.items():
             name = row[table.file].strip()
             file = _find(name, path, split, places)
             if file is None:
@@ -102,7 +101,7 @@ def read_csv(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[
             places.notes.append(f'boxes are read as shares of the width and height\t{path.name}')
         for (own, _), photo in photos.items():
             splits.setdefault(own, []).append(photo)
-        if table.first == 1 and not shares:
+        if not table.named and not shares:
             places.notes.append(f'boxes are read as left, top, right, bottom\t{path.name}')
     loose = splits.pop('', [])
     if not splits:
@@ -114,21 +113,28 @@ def read_csv(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[
 
 def _read_table(path: Path) -> Table | None:
     """A file with its columns recognised; None if it holds no boxes."""
+    data = path.read_bytes()
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = data.decode('utf-16' if wide else 'utf-8-sig', errors='replace')
+    delimiter = max(',;\t', key=text.partition('\n')[0].count)
+    before = csv.field_size_limit(len(text) + 1)  # a column may hold the points of a mask
     try:
-        text = path.read_text(encoding='utf-8-sig')
-        delimiter = max(',;\t', key=text.partition('\n')[0].count)
-        rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
-    except (OSError, ValueError, csv.Error):
+        read = list(csv.reader(io.StringIO(text, newline=''), delimiter=delimiter))
+    except csv.Error:
         return None
-    if not rows:
-        return None
-    wide = max(map(len, rows))
-    rows = [row + [''] * (wide - len(row)) for row in rows]
-    return _with_header(rows) or _name_columns(rows)
+    finally:
+        csv.field_size_limit(before)
+    columns = max(map(len, read), default=0)
+    rows = {n: row + [''] * (columns - len(row)) for n, row in enumerate(read, 1) if any(map(str.strip, row))}
+    table = (_with_header(rows) or _name_columns(rows)) if rows else None
+    if table is not None and '\ufffd' in text:
+        raise RebnnError('its letters are not in UTF-8.', str(path), 'Save it again with this encoding.')
+    return table
 
 
-def _with_header(rows: list[list[str]]) -> Table | None:
-    heads = [re.sub('[^a-z0-9]', '', head.lower()) for head in rows[0]]
+def _with_header(rows: dict[int, list[str]]) -> Table | None:
+    first = next(iter(rows))
+    heads = [re.sub('[^a-z0-9]', '', head.lower()) for head in rows[first]]
     file, name, split = (
         next((heads.index(known) for known in COLUMNS[what] if known in heads), None)
         for what in ('file', 'name', 'split')
@@ -139,22 +145,23 @@ def _with_header(rows: list[list[str]]) -> Table | None:
         for kind in kinds:
             if set(kind) <= set(heads):
                 box = tuple(heads.index(head) for head in kind)
-                return Table(rows[1:], 2, file, name, box, corners, split)
+                below = {number: row for number, row in rows.items() if number != first}
+                return Table(below, True, file, name, box, corners, split)
     return None
 
 
-def _name_columns(rows: list[list[str]]) -> Table | None:
+def _name_columns(rows: dict[int, list[str]]) -> Table | None:
     """A path, four numbers and a class, the class before or after them; or AutoML's set, path, class and corners."""
-    full = next((row for row in rows if sum(map(is_number, row)) >= 4), None)
+    full = next((row for row in rows.values() if sum(map(is_number, row)) >= 4), None)
     if full is None:
         return None
     if full[0].strip().upper() in {*SETS, 'UNASSIGNED'} and len(full) >= 9:
-        return Table(rows, 1, 1, 2, (3, 4, 7, 8), True, 0)
+        return Table(rows, False, 1, 2, (3, 4, 7, 8), True, 0)
     if len(full) != 6 or not _is_path(full[0]):
         return None
     for name, box in ((5, (1, 2, 3, 4)), (1, (2, 3, 4, 5))):
         if all(is_number(full[column]) for column in box):
-            return Table(rows, 1, 0, name, box, True, None)
+            return Table(rows, False, 0, name, box, True, None)
     return None
 
 

@@ -1,5 +1,6 @@
 """CSV files of boxes in the usual orders of columns, and what can be wrong with them."""
 
+import csv
 import shutil
 
 import pytest
@@ -104,3 +105,31 @@ def test_a_column_may_be_longer_than_python_reads_by_itself(tmp_path):
     rows = [f'{name}.png,1,2,11,22,cat,{points}' for name in 'ab']
     (tmp_path / 'boxes.csv').write_text('\n'.join(['filename,xmin,ymin,xmax,ymax,class,mask', *rows]))
     assert read_annotated(tmp_path).splits['train'][0].boxes == [('cat', 1, 2, 10, 20, False, 0)]
+    assert csv.field_size_limit() < 200000  # as for everything else in the process
+
+
+HEAD = 'filename,xmin,ymin,xmax,ymax,class,note\n'
+
+
+@pytest.fixture
+def two(tmp_path):
+    for name in 'ab':
+        Image.new('RGB', (40, 30)).save(tmp_path / f'{name}.png')
+    return tmp_path
+
+
+def test_a_row_has_the_number_that_a_spreadsheet_gives_it(two):
+    (two / 'boxes.csv').write_text(f'{HEAD}\n\nb.png,1,2,11,22,,\n')
+    with pytest.raises(match='row 4 has no class'):
+        read_annotated(two)
+
+
+def test_a_table_in_another_encoding_is_read_or_named(two):
+    rows = [f'{HEAD}{name}.png,1,2,11,22,Käfer,\n' for name in 'ab']
+    (two / 'train.csv').write_text(rows[0], encoding='utf-8')
+    (two / 'val.csv').write_text(rows[1], encoding='utf-16')
+    data = read_annotated(two)
+    assert data.classes == ('Käfer',) and data.splits['val'][0].file == 'b.png'
+    (two / 'val.csv').write_text(rows[1], encoding='latin-1')
+    with pytest.raises(match=r'val\.csv: its letters are not in UTF-8\. Save it again with this encoding'):
+        read_annotated(two)
