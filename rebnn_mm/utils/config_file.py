@@ -100,7 +100,7 @@ def config_path(text: str | Path) -> Path:
 
 def find_bases(path: Path) -> Iterator[tuple[str, Path]]:
     """The base files of a config as its text has them, and where the environment says that they are."""
-    for base in re.findall(r"'(\S+\.py)'", ''.join(BASES.findall(path.read_text()))):
+    for base in re.findall(r"'(\S+\.py)'", ''.join(BASES.findall(path.read_text(encoding='utf-8', errors='replace')))):
         yield base, path.parent / VARIABLE.sub(lambda match: os.environ.get(match[1], match[2]), base)
 
 

@@ -204,3 +204,9 @@ def test_a_config_that_does_not_fit_is_one_sentence(tmp_path, text, options, wor
         read_config(path, options)
     path.write_text('model = dict(depth=18)')
     assert read_config(path, {'model.depth': 34}).model.depth == 34
+
+
+@pytest.mark.parametrize('name', ['photo.jpg', 'mine.py'])
+def test_what_is_no_text_is_refused(tmp_path, name):
+    (tmp_path / name).write_bytes(bytes(range(256)))
+    assert refusal(read_config, tmp_path / name).startswith(f'{tmp_path / name} cannot be read: ')
