@@ -153,8 +153,8 @@ def _nothing_read(folder: Path) -> str:
             return f"{known} {path} looks like {form}: export it again in COCO's form."
     for path in sorted(visible(folder, '*.json'))[:LOOKED_AT]:
         try:
-            content = json.loads(path.read_text(encoding='utf-8-sig'))
-        except (OSError, ValueError) as error:
+            content = json.loads(path.read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
             return f'{known} {path} cannot be read as JSON ({error}).'
         first = content[0] if isinstance(content, list) and content else content
         other = next((form for key, form in FORMS.items() if isinstance(first, dict) and key in first), None)
@@ -188,13 +188,21 @@ def as_coco(photos: Iterable[Photo], classes: Sequence[str]) -> dict[str, Any]:
 def _coco_files(folder: Path, named: Mapping[str, Path]) -> dict[str, Path]:
     """COCO's file for each split that is not named."""
     found: dict[str, list[Path]] = {}
+    broken: list[RebnnError] = []
     for path in sorted(visible(folder, '*.json')):
-        if path in named.values() or not _is_coco(path):
-            continue
         words = re.findall('[A-Z]?[a-z]+|[A-Z]+', path.stem)
         split = find_split(words) or split_of_folder(path, folder)
-        if split not in named:
-            found.setdefault(split, []).append(path)
+        if path in named.values() or split in named:
+            continue
+        try:
+            if _is_coco(json.loads(path.read_bytes())):
+                found.setdefault(split, []).append(path)
+        except (OSError, ValueError, RecursionError) as error:
+            if split:
+                fix = f'Copy or write it again, remove it, or name another: --{split} FILE.'
+                broken.append(RebnnError(f'it cannot be read as JSON ({error}).', str(path), fix))
+    if found and broken:  # else another file, or a share of the training images, would take its place
+        raise broken[0]
     if 'train' in named:
         found.pop('', None)
     several = next((paths for paths in found.values() if len(paths) > 1), None)
@@ -218,11 +226,7 @@ def _by_folder(splits: dict[str, list[Photo]], folder: Path) -> dict[str, list[P
     return found if split == 'train' and 'train' in found and '' not in found else splits
 
 
-def _is_coco(path: Path) -> bool:
-    try:
-        content = json.loads(path.read_text(encoding='utf-8-sig'))
-    except (OSError, ValueError):
-        return False
+def _is_coco(content: Any) -> bool:
     wanted = {'images', 'annotations', 'categories'}
     return isinstance(content, dict) and wanted <= content.keys() and content.get('info') != WRITTEN
 
@@ -233,7 +237,7 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
     for split, path in files.items():
         wrong: list[str] = []
         try:
-            content = json.loads(path.read_text(encoding='utf-8-sig'))
+            content = json.loads(path.read_bytes())
             names = {category['id']: str(category['name']) for category in content['categories']}
             # Numbers first: some are written as texts.
             in_order = [
@@ -271,7 +275,7 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
                     continue
                 size = int(image.get('width') or 0), int(image.get('height') or 0)
                 photos.append(places.photo(file, size, boxes.pop(image['id'], []), wrong))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise RebnnError(f"{path} is not of COCO's form ({type(error).__name__}: {error}).") from None
         refuse_wrong(path, wrong)
         order.update(dict.fromkeys(in_order))

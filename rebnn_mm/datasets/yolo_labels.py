@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from rebnn_mm.deploy.errors import first_sentence
+
 from ..errors import RebnnError
 from .photo_places import IMAGES, SPLITS, Box, Photo, Places, by_folder, is_number, refuse_wrong, visible
 
@@ -114,7 +116,9 @@ def _content(path: Path) -> dict[str, Any]:
     try:
         # All values as texts: a class may be called no, which YAML takes for False.
         content = yaml.load(path.read_text(encoding='utf-8-sig'), Loader=yaml.BaseLoader)
-    except (OSError, ValueError, yaml.YAMLError):
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        if path.name == 'data.yaml':  # others may be anything
+            raise RebnnError(f'it cannot be read as YAML in UTF-8 ({first_sentence(error)}).', str(path)) from None
         return {}
     return content if isinstance(content, dict) else {}
 

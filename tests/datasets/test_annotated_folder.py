@@ -9,6 +9,7 @@ from PIL import Image
 
 from rebnn_mm.datasets.annotated_folder import as_coco, read_annotated
 from rebnn_mm.datasets.photo_places import Box
+from rebnn_mm.errors import RebnnError
 from tests.datasets.painted import FORMS, check
 
 SAMPLE = Path(__file__).parents[2] / 'demo' / 'coco_sample'
@@ -635,3 +636,18 @@ def test_labels_are_next_to_a_linked_folder_or_next_to_what_it_leads_to(tmp_path
     check(read_annotated(tmp_path / 'mine'))
     (tmp_path / 'disk/labels').rename(tmp_path / 'mine/labels')
     check(read_annotated(tmp_path / 'mine'))
+
+
+@pytest.mark.parametrize('text', ['', '{"images": [{"id": 1, "file_name": "3', '[' * 100000])
+def test_a_file_of_a_split_that_is_cut_off_is_named_and_not_passed_over(folder, text):
+    write(folder, coco(), 'train.json')
+    (folder / 'val.json').write_text(text)
+    with pytest.raises(RebnnError, match=r'val\.json: it cannot be read as JSON .*\. Copy or .* another: --val FILE'):
+        read_annotated(folder)
+    write(folder, coco(), 'other.json')
+    assert len(read_annotated(folder, dict(val=folder / 'other.json')).splits['val']) == 5
+
+
+def test_a_file_of_coco_may_be_in_utf_16(folder):
+    (folder / 'labels.json').write_text(json.dumps(coco()), encoding='utf-16')
+    assert read_annotated(folder).classes == ('cat',)

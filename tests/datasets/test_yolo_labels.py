@@ -149,3 +149,11 @@ def test_files_as_windows_writes_them(copied):
     for path in folder.rglob('*.txt'):
         path.write_bytes(b'\xef\xbb\xbf' + path.read_bytes().replace(b'\n', b'\r\n'))
     check(read_annotated(folder))
+
+
+@pytest.mark.parametrize('data', [b'names: [cat', 'names: [Käfer]'.encode('latin-1')])
+def test_a_description_that_cannot_be_read_is_named(copied, data):
+    folder = copied('yolo_ultralytics')
+    (folder / 'data.yaml').write_bytes(data)
+    with pytest.raises(RebnnError, match=r'data\.yaml: it cannot be read as YAML in UTF-8 \('):
+        read_annotated(folder)
