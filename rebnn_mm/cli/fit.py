@@ -99,7 +99,7 @@ def run(name: str, *words: object, log: Path | None = None) -> None:
     line = [name, *map(str, words)]
     print(f'\n$ rebnn {shlex.join(line)}' + (f' > {shlex.quote(str(log))}' if log else ''), flush=True)
     sys.argv = [f'rebnn {name}', *line[1:]]
-    with log.open('w') if log else nullcontext() as file, redirect_stdout(file or sys.stdout):
+    with log.open('w', encoding='utf-8') if log else nullcontext() as file, redirect_stdout(file or sys.stdout):
         command = importlib.import_module(f'rebnn_mm.cli.{name.replace("-", "_")}').main
         inspect.unwrap(command)()  # its errors are reported by this command, which knows of --traceback
 
@@ -125,14 +125,17 @@ def work_dir_of(config: Path) -> Path:
 def train(config: Path, amp: bool) -> None:
     """Train a config to its end, unless that is done, and keep the checkpoint of its best epoch as ``best.pth``."""
     work_dir = work_dir_of(config)
-    done, digest = work_dir / 'finished.txt', digest_of(config)
+    done, started, digest = work_dir / 'finished.txt', work_dir / 'started.txt', digest_of(config)
+    begun = (work_dir / 'last_checkpoint').is_file()
+    if any(path.is_file() and path.read_text().strip() != digest for path in ([done, started] if begun else [done])):
+        what = f'{work_dir} has a training of another {config.name}, or of other labels.'
+        raise RebnnError(what, fix='Remove it to train again.')
     if done.is_file():
-        if done.read_text().strip() != digest:
-            what = f'{work_dir} has a training of another {config.name}, or of other labels.'
-            raise RebnnError(what, fix='Remove it to train again.')
         print(f'\n{config} is trained: {work_dir / "best.pth"}')
         return
-    begun = (work_dir / 'last_checkpoint').is_file()
+    if not begun:
+        with whole_file(started) as part:
+            part.write_text(f'{digest}\n')
     run('train', config, '--work-dir', work_dir, *(['--resume'] if begun else []), *(['--amp'] if amp else []))
     best = max(work_dir.glob('best_*.pth'), key=lambda path: path.stat().st_mtime, default=None)
     # No detection in any validation gives no score.

@@ -84,6 +84,32 @@ def test_what_is_trained_is_not_trained_again_and_another_config_is_named(tmp_pa
         fit.train(config, amp=False)
 
 
+def test_an_interrupted_training_does_not_go_on_with_other_labels(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (config,) = fit.write(options(FORMS / 'yolo_roboflow', **ALONE))
+    folder = fit.work_dir_of(config)
+    asked = []
+
+    def interrupted(name: str, *words: object) -> None:
+        asked.append('--resume' in words)
+        (folder / 'last_checkpoint').write_text('epoch_1.pth')
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fit, 'run', interrupted)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            fit.train(config, amp=False)
+    labels = config.with_name('yolo_roboflow_train.json')
+    labels.write_text(labels.read_text().replace('disc', 'ball'))
+    with pytest.raises(RebnnError, match='or of other labels. Remove it to train again'):
+        fit.train(config, amp=False)
+    assert asked == [False, True]
+    (folder / 'last_checkpoint').unlink()  # nothing is kept yet, so it begins again
+    with pytest.raises(KeyboardInterrupt):
+        fit.train(config, amp=False)
+    assert asked == [False, True, False]
+
+
 @pytest.mark.parametrize('flags', [[], ['--traceback']])
 def test_an_error_of_a_step_is_one_line_or_a_traceback(flags, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
