@@ -547,10 +547,16 @@ def test_gradients_of_each_sample(method):
 
 @pytest.mark.parametrize('method', METHODS)
 def test_the_meta_device(method):
-    with torch.device('meta'):
-        conv = MODELS.build(dict(type=method, in_channels=4, out_channels=3, kernel_size=3, padding=1))
-        y = conv(torch.randn(2, 4, 5, 5))
-        y.sum().backward()
+    """In deterministic mode, too, in which that device refuses what CUDA refuses."""
+    was = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        with torch.device('meta'):
+            conv = MODELS.build(dict(type=method, in_channels=4, out_channels=3, kernel_size=3, padding=1))
+            y = conv(torch.randn(2, 4, 5, 5))
+            y.sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(was)
     assert y.shape == (2, 3, 5, 5) and conv.weight.grad.is_meta
 
 

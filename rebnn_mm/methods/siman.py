@@ -34,8 +34,9 @@ def above_median(weight: Tensor) -> Tensor:
     """
     size = centre_channels(weight).abs()
     flat = size.flatten(1)
-    # torch.median gives the lower of the two in the middle.
-    median = (flat.median(dim=1).values - (-flat).median(dim=1).values) / 2
+    # Of torch.median, CUDA has no deterministic form, and it gives the lower of two in the middle.
+    upper_half = flat.topk(flat.shape[1] // 2 + 1, sorted=False).values
+    median = upper_half.topk(2 - flat.shape[1] % 2, largest=False).values.mean(dim=1)
     return size - per_channel(median, size)
 
 
