@@ -20,6 +20,7 @@ from rebnn_mm.analysis.anchor_choice import Anchors, describe_generator_change, 
 from rebnn_mm.cli.new_config_options import STARTS, STEPS, parse_args
 from rebnn_mm.datasets.annotated_folder import WRITTEN, Annotated, as_coco, read_annotated
 from rebnn_mm.datasets.photo_places import SPLITS
+from rebnn_mm.deploy.errors import clean_text
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.checkpoint import QUANTIZER, check_checkpoint_file, match_keys
@@ -184,7 +185,7 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
     ]
     for path, base in bases.items():
         text = CONFIG.format(
-            folder=data.folder,
+            folder=clean_text(str(data.folder)),
             counts=', '.join(counts),
             base=base if '::' in base else str(Path(base).resolve()),
             root=f'{data.folder}/',

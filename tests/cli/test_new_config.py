@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -47,6 +48,12 @@ def test_classes_are_those_with_boxes_everywhere(cfg):
     classes = cfg.train_dataloader.dataset.metainfo.classes
     assert len(classes) == 53 == cfg.model.bbox_head.num_classes
     assert cfg.val_dataloader.dataset.metainfo.classes == classes
+
+
+def test_a_folder_with_a_line_end_in_its_name_puts_nothing_into_the_config(tmp_path):
+    folder = tmp_path / 'photos\nassert False'
+    shutil.copytree(SAMPLE, folder)
+    assert write(tmp_path / 'mine.py', '--data', folder).data_root == f'{folder}/'
 
 
 def test_the_rest_is_the_base(cfg):
