@@ -60,7 +60,7 @@ def test_each_kind_of_defect_is_found_once():
 
 def test_one_cat_is_found():
     found = load('zoo:people-and-animals')('zoo:cat.jpg').at_least(0.5)
-    assert found.names == ['cat'] and overlap(found.boxes[0], (0, 0, 440, 300)) > 0.9
+    assert found.names == ['cat'] and overlap(found.boxes[0], (0, 0, 440, 300)) > 0.8
 
 
 def test_files_and_cards_are_the_same_models_and_small():
