@@ -155,7 +155,7 @@ def test_the_zoo_detectors_have_the_bits_of_plain_cpp(module, name, tmp_path):
 
     boxes, scores, labels = in_plain_cpp(tmp_path, path, prepared.image, *prepared.valid_size)
     found = said['raw']
-    assert len(found) > 10
+    assert found
     assert np.array([one['box'] for one in found], np.float32).tobytes().hex() == boxes
     assert np.array([one['score'] for one in found], np.float32).tobytes().hex() == scores
     assert np.array([one['label'] for one in found], np.int64).tobytes().hex() == labels
