@@ -137,10 +137,11 @@ class Places:
 
 
 def visible(folder: Path, pattern: str) -> Iterator[Path]:
-    """The files below a folder and the folders linked there, without copies that macOS and Jupyter hide."""
+    """The files below a folder and the folders linked there, no copies hidden by macOS or Jupyter, no link to nothing."""
     root, seen = folder.resolve(), set[Path]()
     for place, folders, files in os.walk(folder, followlinks=True):
-        yield from (Path(place, name) for name in fnmatch.filter(files, pattern) if not name.startswith('.'))
+        shown = (Path(place, name) for name in fnmatch.filter(files, pattern) if not name.startswith('.'))
+        yield from filter(Path.exists, shown)
         inner = [Path(place, name) for name in sorted(folders) if not name.startswith('.') and name != '__MACOSX']
         links = {path: path.resolve() for path in inner if path.is_symlink()}
         # What a link shows once more would make each image there two.

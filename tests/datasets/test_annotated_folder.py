@@ -602,6 +602,14 @@ def test_voc_of_one_name_in_two_folders(tmp_path, filename):
     assert found == {'train': [('JPEGImages/x/a.png', 0)], 'val': [('JPEGImages/y/a.png', 1)]}
 
 
+@pytest.mark.parametrize('form', ['coco', 'voc', 'csv_tensorflow', 'yolo_ultralytics', 'yolo_labelimg'])
+def test_a_link_to_nothing_is_passed_over(tmp_path, form):
+    shutil.copytree(FORMS / form, tmp_path, dirs_exist_ok=True)
+    for ending in ('csv', 'jpg', 'json', 'txt', 'xml'):
+        (tmp_path / f'old.{ending}').symlink_to(tmp_path / 'nothing')
+    check(read_annotated(tmp_path))
+
+
 @pytest.mark.parametrize('form', ['coco', 'voc', 'csv_tensorflow', 'yolo_ultralytics', 'yolo_lists', 'yolo_labelimg'])
 @pytest.mark.parametrize('each', [False, True])
 def test_linked_folders_and_files_are_read_like_others(tmp_path, form, each):

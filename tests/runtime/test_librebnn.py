@@ -294,7 +294,7 @@ def test_code_for_one_processor_is_never_shared(plain):
 
 
 def test_the_archive_stays_below_a_megabyte(plain):
-    """A board takes it whole; templates of tiles once made it half as large again."""
+    """A board takes it whole, and every tile of a template adds to it."""
     assert (plain / 'librebnn_static.a').stat().st_size < 2**20
 
 
