@@ -16,7 +16,15 @@ options = {
     'val_dataloader.dataset.pipeline.1.scale': (224, 224),
     'test_dataloader.dataset.pipeline.1.scale': (224, 224),
 }
-kept = ('yolox_nano_long', 'tiny_teacher', 'tiny_taught', 'tiny_twin', 'tiny_taught_long')
+kept = (
+    'yolox_nano_long',
+    'nano_teacher',
+    'nano_taught',
+    'tiny_teacher',
+    'tiny_taught',
+    'tiny_twin',
+    'tiny_taught_long',
+)
 runs = [run for run in _base_.runs if run['name'] in kept]
 for run in runs:
     run['options'] = {key: value for key, value in run.get('options', {}).items() if key != 'optim_wrapper.type'}

@@ -137,7 +137,7 @@ class Places:
 
 
 def visible(folder: Path, pattern: str) -> Iterator[Path]:
-    """The files below a folder and the folders linked there, no copies hidden by macOS or Jupyter, no link to nothing."""
+    """The files below a folder and the folders linked there: no copies that macOS or Jupyter hide, no dead links."""
     root, seen = folder.resolve(), set[Path]()
     for place, folders, files in os.walk(folder, followlinks=True):
         shown = (Path(place, name) for name in fnmatch.filter(files, pattern) if not name.startswith('.'))
