@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from mmengine.logging import print_log
 from mmengine.registry import MODELS
 from torch import Tensor, nn
@@ -143,9 +144,10 @@ def replace_layer(model: nn.Module, names: Sequence[str], new: BinaryLayer) -> N
 
 
 def take_over(old: nn.Module, new: BinaryLayer) -> None:
-    """Give a binary layer the values, the mode and the hooks of a real one."""
+    """Give a binary layer the values, the layout in memory, the mode and the hooks of a real one."""
     assert isinstance(old.weight, Tensor)
     new.to(device=old.weight.device, dtype=old.weight.dtype)
+    new.weight.data = torch.empty_like(old.weight)
     # Through the state dict, so that the quantizer starts from the values as it does with a checkpoint.
     new.load_state_dict(old.state_dict(), strict=False)
     for key, parameter in old.named_parameters():

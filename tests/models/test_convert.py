@@ -61,6 +61,14 @@ def test_options_of_a_convolution_are_kept():
     assert new.weight.dtype == torch.float64 and not new.weight.requires_grad
 
 
+@pytest.mark.parametrize('layout', [torch.channels_last, torch.contiguous_format])
+def test_the_layout_in_memory_is_kept(layout):
+    model = Network().to(memory_format=layout)
+    layouts = {name: value.stride() for name, value in model.state_dict().items()}
+    binarize(model, CONV, LINEAR, example=IMAGE)
+    assert all(model.state_dict()[name].stride() == stride for name, stride in layouts.items())
+
+
 def test_a_layer_is_replaced_under_all_its_names():
     class Shared(nn.Module):
         def __init__(self):
