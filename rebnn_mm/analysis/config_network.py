@@ -11,7 +11,7 @@ from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
 from rebnn_mm.errors import RebnnError
-from rebnn_mm.utils.data_files import leaf_datasets
+from rebnn_mm.utils.data_files import leaf_datasets, type_name
 
 LOADERS = {'test_dataloader': 'test pipeline', 'val_dataloader': 'val pipeline', 'train_dataloader': 'train pipeline'}
 
@@ -53,8 +53,8 @@ def input_shape(cfg: Config) -> InputShape:
             if padded != (height, width):
                 source += f' to {height}x{width}; padded to multiples of {divisor} by data_preprocessor'
             return InputShape(*padded, source)
-    kinds = (str(leaf.get('type')) for loader in LOADERS for _, leaf in leaf_datasets(_dataset(cfg.get(loader)), ''))
-    cifar = next((kind for kind in kinds if kind.rpartition('.')[2].startswith('CIFAR')), None)
+    kinds = (type_name(leaf) for loader in LOADERS for _, leaf in leaf_datasets(_dataset(cfg.get(loader)), ''))
+    cifar = next((kind for kind in kinds if kind.startswith('CIFAR')), None)
     if cifar is not None:
         return InputShape(32, 32, f'images of {cifar}')
     raise RebnnError(
@@ -66,7 +66,7 @@ def text_length(cfg: Config) -> tuple[int, str] | None:
     """The longest text in tokens and where that is from; None for a config of images."""
     for loader, called in LOADERS.items():
         for step in _pipeline(cfg.get(loader)):
-            if str(step.get('type')).rpartition('.')[2] == 'TokenizeText':
+            if type_name(step) == 'TokenizeText':
                 return int(step['max_length']), f'{called}: TokenizeText'
     return None
 
@@ -86,7 +86,7 @@ def _final_size(pipeline: Iterable[dict[str, Any]]) -> tuple[int, int, list[str]
     """Height, width (0 if unknown) and the transforms that made them."""
     width, height, used = 0, 0, []
     for step in pipeline:
-        name = str(step.get('type')).rsplit('.', 1)[-1]
+        name = type_name(step)
         before = width, height
         if 'Crop' in name and step.get('crop_size'):
             width, height = _pair(step['crop_size'])

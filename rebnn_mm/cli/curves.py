@@ -83,7 +83,8 @@ def draw(entries: list[tuple[int, dict[str, float]]], title: str, out: Path) -> 
             axis.plot(steps, values, label=label, marker=marker, markersize=3)
         axis.set(title=name, xlabel='iteration')
         axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-        axis.set_ylim(bottom=0)
+        if not any(value < 0 for _, values in series.values() for value in values):  # as a correlation may be
+            axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)
         axis.legend(fontsize=7)
     figure.suptitle(title)

@@ -28,6 +28,7 @@ from rebnn_mm.utils.command_line import check_writable, config_file
 from rebnn_mm.utils.config_file import SCOPE, config_path, read_config
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.console import plain_console
+from rebnn_mm.utils.data_files import type_name
 
 EDGES = (320, 480, 640)
 """Long edges of the network's input that are tried: the first at which few objects are small."""
@@ -377,7 +378,7 @@ def schedule(base: Config, epochs: int, length: int) -> str:
 def hooks(base: Config, patience: int = 0) -> str:
     """The line without hooks for pipelines that are not the base's any more, and with early stopping, if any."""
     given = base.to_dict().get('custom_hooks') or []
-    kept = [hook for hook in given if str(hook.get('type')).rpartition('.')[2] not in SWITCHES]
+    kept = [hook for hook in given if type_name(hook) not in SWITCHES]
     if patience:
         kept += [dict(type='EarlyStoppingHook', monitor=MONITOR, min_delta=0.0, patience=patience)]
     return '' if kept == given else f'custom_hooks = {kept!r}\n'

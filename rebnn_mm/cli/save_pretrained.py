@@ -23,6 +23,7 @@ from rebnn_mm.registry import MODELS
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
 from rebnn_mm.utils.command_line import check_new_folder, config_file
 from rebnn_mm.utils.config_file import read_config
+from rebnn_mm.utils.data_files import type_name
 
 
 @report_errors
@@ -36,7 +37,7 @@ def main() -> None:
     cfg = read_config(args.config)
     check_checkpoint_file(args.checkpoint)
     check_new_folder(args.directory)
-    if str(cfg.model.get('type')).rpartition('.')[2] != 'TextClassifier':
+    if type_name(cfg.model) != 'TextClassifier':
         save_image_model(args)
         return
     if args.push:

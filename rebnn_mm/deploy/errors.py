@@ -70,5 +70,6 @@ def parse_json(text: str, kind: type, key: str) -> Any:
 def first_sentence(error: BaseException, limit: int = 300) -> str:
     """The first line of an error of another library, short, without prefix, addresses of objects and full stop."""
     text = re.sub(r'^\[ONNXRuntimeError\] : \d+ : \w+ : | <\S+ object at 0x\w+>', '', str(error).strip())
+    text = text.replace(' for the following indices\n index:', ', index')  # what is wrong stands in the second line
     line = (text.splitlines() or [type(error).__name__])[0].strip()
     return (line if len(line) <= limit else line[: limit - 3] + '...').rstrip('. ')

@@ -116,7 +116,9 @@ def export(
     if options.half_stem and not options.fast:
         raise RebnnError('half_stem is an option of the stem that fast makes; give both.')
     trained = unwrap(trained).cpu().float().eval()
-    diverged = next((name for name, value in trained.named_parameters() if not value.isfinite().all()), None)
+    # The statistics of norms, too: under AMP a step that overflows is left out, and they have seen it.
+    values = [*trained.named_parameters(), *((name, b) for name, b in trained.named_buffers() if 'running_' in name)]
+    diverged = next((name for name, value in values if not value.isfinite().all()), None)
     if diverged is not None:
         raise RebnnError(
             f'{diverged} contains NaN or Inf: the training diverged. Export an earlier checkpoint, or '

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from mmengine.config import Config
 
 from rebnn_mm.errors import RebnnError
-from rebnn_mm.utils.data_files import leaf_datasets
+from rebnn_mm.utils.data_files import leaf_datasets, type_name
 
 IGNORED = ('LoadAnnotations', 'PackInputs', 'PackDetInputs', 'ToTensor', 'ImageToTensor', 'Collect')
 """Steps of a test pipeline that leave the image as it is."""
@@ -16,8 +16,8 @@ ORDER = ('resize', 'crop', 'letterbox')
 """Order of the steps that a pipeline may have."""
 
 
-ARRAY_SIZE = (32, 32)
-"""Width and height of an image where the data set holds its images as arrays: CIFAR's."""
+CIFAR_SIZE = (32, 32)
+"""Width and height of CIFAR's images."""
 
 
 class Preprocessing(NamedTuple):
@@ -33,9 +33,9 @@ def read_preprocessing(cfg: Config) -> Preprocessing:
     notes: list[str] = []
     pipeline = test_pipeline(cfg)
     # Files are read as BGR; data sets that hold their images, CIFAR's, give RGB.
-    order = 'bgr' if any(_kind(step).startswith('LoadImage') for step in pipeline) else 'rgb'
+    order = 'bgr' if any(type_name(step).startswith('LoadImage') for step in pipeline) else 'rgb'
     for step in pipeline:
-        kind = _kind(step)
+        kind = type_name(step)
         if kind in IGNORED or kind.startswith('LoadImage'):
             continue
         for key, value in _describe_step(kind, step, notes).items():
@@ -45,9 +45,9 @@ def read_preprocessing(cfg: Config) -> Preprocessing:
                     'then one crop, then one Pad. Shorten test_dataloader.dataset.pipeline for the export.'
                 )
             found[key] = value
-    if pipeline and order == 'rgb' and not any(step in found for step in ORDER):
+    if is_cifar(cfg) and not any(step in found for step in ORDER):
         # the network has seen no other size, which the data set says and no step
-        found['resize'] = {'mode': 'exact', 'size': list(ARRAY_SIZE)}
+        found['resize'] = {'mode': 'exact', 'size': list(CIFAR_SIZE)}
     if not pipeline:
         notes.append('The config has no test pipeline: the file takes images of any size as they are, in RGB order.')
     found |= _normalisation(cfg, order)
@@ -70,13 +70,14 @@ def test_dataset(cfg: Config) -> Mapping[str, Any]:
     return first
 
 
+def is_cifar(cfg: Config) -> bool:
+    """Whether the config tests on CIFAR, whose images are arrays of one size."""
+    return type_name(test_dataset(cfg)).startswith('CIFAR')
+
+
 def test_pipeline(cfg: Config) -> list[Mapping[str, Any]]:
     """The transforms of the config's test data set; empty if it has none."""
     return list(test_dataset(cfg).get('pipeline') or [])
-
-
-def _kind(step: Mapping[str, Any]) -> str:
-    return str(step['type']).rpartition('.')[2]
 
 
 def _describe_step(kind: str, step: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def _letterbox(step: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(value, Mapping):
         value = value.get('img', 0)
     channels = [value] * 3 if isinstance(value, int | float) else list(value)
-    found: dict[str, Any] = {'value': [int(channel) for channel in channels]}
+    found: dict[str, Any] = {'value': [round(channel) for channel in channels]}
     if step.get('pad_to_square'):
         found['square'] = True
     if step.get('size_divisor') is not None:

@@ -17,12 +17,13 @@ from rebnn_mm.deploy.image import read_image
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import user_errors
-from rebnn_mm.utils.data_files import check_data
+from rebnn_mm.utils.data_files import check_data, type_name
 
 from ..errors import RebnnError
 from .calibration import CalibrationImages, dataset_images, image_files, spread, training_images
+from .detection.traced_parts import image_channels
 from .examples import Example, Image, Text, prepare_example
-from .preprocess import ARRAY_SIZE, read_preprocessing, test_dataset, test_pipeline
+from .preprocess import CIFAR_SIZE, is_cifar, read_preprocessing, test_dataset, test_pipeline
 from .tasks import input_names, is_text_classifier, longest_text, task_of
 
 SIZE = (224, 224)
@@ -81,6 +82,12 @@ def load_source(
     if texts:
         raise RebnnError('the model takes images, not texts: use --image in place of --text.')
     steps, notes = read_preprocessing(cfg)
+    channels = image_channels(model.eval())
+    if channels != 3:
+        what = f'{Path(config).name} takes images of channels: {channels}, and only those of 3 are prepared here'
+        if images or calibration is not None:
+            raise RebnnError(f'{what}: leave {"--image" if images else "--int8"} out.')
+        notes.append(f'{what}: run the file in ONNX Runtime itself.')
     task = task_of(model).name
     if task == 'classification' and 'resize' not in steps and 'crop' not in steps:
         if size is None:
@@ -129,9 +136,7 @@ def text_source(model: Any, config: str, cfg: Config, classes: Sequence[str], se
     """Read from a config how texts become tokens."""
     from rebnn_mm.datasets.tokenize_text import load_tokenizer
 
-    step = next(
-        (step for step in test_pipeline(cfg) if str(step.get('type')).rpartition('.')[2] == 'TokenizeText'), {}
-    )
+    step = next((step for step in test_pipeline(cfg) if type_name(step) == 'TokenizeText'), {})
     loaded = load_tokenizer(str(step.get('tokenizer') or model.source))
     longest = min(int(step.get('max_length') or longest_text(model)), longest_text(model))
     text = plain_tokenizer(loaded.backend_tokenizer)
@@ -166,9 +171,7 @@ def image_size(cfg: Config, steps: dict[str, Any]) -> tuple[int, int]:
         size = steps['resize']['size']
     if size is not None:
         return size[1], size[0]
-    pipeline = test_pipeline(cfg)
-    from_file = any(str(step['type']).rpartition('.')[2].startswith('LoadImage') for step in pipeline)
-    return ARRAY_SIZE if pipeline and not from_file else SIZE
+    return CIFAR_SIZE if is_cifar(cfg) else SIZE
 
 
 def class_names(cfg: Config, checkpoint: Mapping[str, Any]) -> list[str]:

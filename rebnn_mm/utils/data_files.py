@@ -84,6 +84,12 @@ def leaf_datasets(dataset: Mapping[str, Any], key: str) -> Iterator[tuple[str, M
         yield key, dataset
 
 
+def type_name(part: Mapping[str, Any]) -> str:
+    """The name of the class that a part of a config is made of, without scope and module."""
+    kind = part.get('type')
+    return getattr(kind, '__name__', str(kind)).rpartition('.')[2]
+
+
 def metrics(evaluator: Any, key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each metric of an evaluator with its key in the config."""
     if isinstance(evaluator, Mapping):
@@ -96,7 +102,7 @@ def metrics(evaluator: Any, key: str) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 def dataset_paths(dataset: Mapping[str, Any], key: str) -> Iterator[DataPath]:
     """The files and folders of a data set that wraps no other."""
-    kind = getattr(dataset.get('type'), '__name__', str(dataset.get('type'))).split('.')[-1]
+    kind = type_name(dataset)
     if kind in SELF_DOWNLOADING and dataset.get('download', True):
         return
     root = dataset.get('data_root') or ''

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import torch
 from mmengine.config import Config
+from mmengine.runner import CheckpointLoader
 
 from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.errors import RebnnError
@@ -22,14 +23,30 @@ def check_input(image: str | Path, config: str | None, checkpoint: str) -> None:
     """Check that the files of a detection are there and what they should be."""
     if not Path(image).is_file():
         raise RebnnError(f'no image at {image}.')
-    if config is not None and read_config(config).get('default_scope') == 'mmpretrain':
-        raise RebnnError(
-            f'{config} is the config of a classifier, which draws no boxes', fix='Name the config of a detector.'
-        )
+    if config is not None:
+        _refuse_classifier(read_config(config), config)
     check_checkpoint_file(checkpoint)
     data = np.fromfile(image, np.uint8)  # read as mmcv does: cv2.imread takes a file that is cut
     if not data.size or cv2.imdecode(data, cv2.IMREAD_COLOR) is None:
         raise RebnnError(f'{image} cannot be read as an image', fix='Name a JPEG or PNG file.')
+
+
+def _refuse_classifier(cfg: Config, name: str) -> None:
+    if cfg.get('default_scope') == 'mmpretrain':
+        raise RebnnError(
+            f'{name} is the config of a classifier, which draws no boxes', fix='Name the config of a detector.'
+        )
+
+
+def _stored_config(checkpoint: str) -> Config:
+    """The config that a checkpoint holds, where mmengine looks for it."""
+    stored = CheckpointLoader.load_checkpoint(checkpoint, 'cpu', 'silent')
+    about = {**stored.get('meta', {}), **stored.get('message_hub', {}).get('runtime_info', {})}
+    if 'cfg' not in about:
+        raise RebnnError(f'{checkpoint} does not hold the config of its network', fix='Name that before it.')
+    cfg = Config.fromstring(about['cfg'], '.py')
+    _refuse_classifier(cfg, f'what {checkpoint} holds')
+    return cfg
 
 
 def check_device(device: str | None) -> None:
@@ -49,7 +66,7 @@ def load_detector(config: str | None, checkpoint: str, device: str | None = None
     check_device(device)
     # the inferencer has no folder for logs, and needs none
     warnings.filterwarnings('ignore', message='Failed to add .*VisBackend')
-    with user_errors(None if config is None else Config.fromfile(config)):
+    with user_errors(_stored_config(checkpoint) if config is None else Config.fromfile(config)):
         inferencer = DetInferencer(config, checkpoint, device=device, show_progress=False)
     check_checkpoint(inferencer.model, checkpoint)
     return inferencer

@@ -137,6 +137,13 @@ def test_a_training_that_diverged_is_named(classifier):
         export(broken, size=(32, 32))
 
 
+def test_statistics_that_have_seen_an_overflow_are_named():
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
+    net[1].running_var[0] = float('inf')
+    with pytest.raises(ValueError, match=r'^1.running_var contains NaN or Inf: the training diverged'):
+        export(net, size=(32, 32))
+
+
 class Truths(nn.Module):
     """Which channels of a map are positive on the whole, and the best of them."""
 

@@ -1,3 +1,5 @@
+import mmcv
+import numpy as np
 import pytest
 from mmengine.config import Config
 
@@ -93,6 +95,26 @@ def test_a_letterbox_comes_behind_resize_and_crop_in_the_order_of_the_network():
     assert steps['letterbox'] == {'value': [3, 2, 1], 'size': [64, 32]}
     with pytest.raises(ValueError, match='has CenterCrop where the packed format has no place for it'):
         read_preprocessing(config(LOAD, pad, dict(type='CenterCrop', crop_size=8)))
+
+
+def test_the_pixels_of_a_letterbox_are_rounded_as_mmcv_rounds_them():
+    pad = dict(type='Pad', size=(8, 8), pad_val=(123.675, 116.28, 103.53))
+    letterbox = read_preprocessing(config(LOAD, pad)).steps['letterbox']
+    padded = mmcv.impad(np.zeros((4, 4, 3), np.uint8), shape=(8, 8), pad_val=pad['pad_val'])
+    assert letterbox['value'] == padded[-1, -1].tolist()
+
+
+@pytest.mark.parametrize(('kind', 'resize'), [('CIFAR100', {'mode': 'exact', 'size': [32, 32]}), ('OwnImages', None)])
+def test_of_data_sets_that_hold_images_only_cifar_says_their_size(kind, resize):
+    cfg = config(dict(type='PackInputs'))
+    cfg.test_dataloader.dataset.type = f'mmpretrain.{kind}'
+    assert read_preprocessing(cfg).steps.get('resize') == resize
+
+
+def test_steps_may_be_classes():
+    resize = dict(type=mmcv.transforms.Resize, scale=(4, 8))
+    steps = read_preprocessing(config(dict(type=mmcv.transforms.LoadImageFromFile), resize)).steps
+    assert steps == {'resize': {'mode': 'exact', 'size': [4, 8]}, 'channels': 'bgr'}
 
 
 def test_several_test_sets_that_prepare_images_alike():

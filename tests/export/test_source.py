@@ -28,6 +28,18 @@ def test_the_size_of_a_config_without_a_resize(files):
     assert said.preprocess['resize'] == {'mode': 'exact', 'size': [12, 16]} and said.notes == []
 
 
+def test_images_are_not_prepared_for_a_network_of_another_number_of_channels(files):
+    config, checkpoint = files
+    stored = torch.load(checkpoint)
+    stored['state_dict']['backbone.conv1.weight'] = stored['state_dict']['backbone.conv1.weight'][:, :1]
+    torch.save(stored, checkpoint)
+    grey = {'model.backbone.in_channels': 1, 'data_preprocessor': dict(mean=[120], std=[60], to_rgb=False)}
+    assert 'tiny.py takes images of channels: 1' in load_source(config, checkpoint, options=grey).notes[0]
+    for given, flag in ((dict(images=[config]), '--image'), (dict(calibration=[config]), '--int8')):
+        with pytest.raises(ValueError, match=f'only those of 3 are prepared here: leave {flag} out'):
+            load_source(config, checkpoint, options=grey, **given)
+
+
 def test_model_images_and_classes(files, classifier, tmp_path):
     picture = np.random.default_rng(0).integers(0, 256, (16, 12, 3), np.uint8)
     cv2.imwrite(str(tmp_path / 'a.png'), picture)  # BGR
@@ -79,17 +91,17 @@ def test_what_does_not_exist_or_fit_is_named(files, change, words, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('steps', 'pipeline', 'size'),
+    ('steps', 'kind', 'size'),
     [
-        ({'crop': [224, 192]}, [], (192, 224)),
-        ({'resize': {'mode': 'exact', 'size': [300, 200]}}, [], (200, 300)),
-        ({}, [dict(type='PackInputs')], (32, 32)),
-        ({}, [dict(type='LoadImageFromFile')], (224, 224)),
+        ({'crop': [224, 192]}, 'ImageNet', (192, 224)),
+        ({'resize': {'mode': 'exact', 'size': [300, 200]}}, 'CIFAR10', (200, 300)),
+        ({}, 'CIFAR10Archive', (32, 32)),
+        ({}, 'CustomDataset', (224, 224)),
     ],
-    ids=['crop', 'exact', 'arrays', 'unknown'],
+    ids=['crop', 'exact', 'cifar', 'unknown'],
 )
-def test_the_size_of_an_image(steps, pipeline, size):
-    assert image_size(Config(dict(test_dataloader=dict(dataset=dict(pipeline=pipeline)))), steps) == size
+def test_the_size_of_an_image(steps, kind, size):
+    assert image_size(Config(dict(test_dataloader=dict(dataset=dict(type=kind)))), steps) == size
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,22 @@ def test_a_classifier_is_refused(white, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ('stored', 'sentence'),
+    [
+        ({'state_dict': {}}, '{0} does not hold the config of its network. Name that before it.'),
+        ({'meta': {}}, '{0} does not hold the config of its network. Name that before it.'),
+        ({'meta': {'cfg': "default_scope = 'mmpretrain'"}}, 'what {0} holds is the config of a classifier, which'),
+    ],
+    ids=['weights', 'no config', 'classifier'],
+)
+def test_a_checkpoint_alone_has_to_hold_the_config_of_a_detector(stored, sentence, tmp_path):
+    pytest.importorskip('mmdet')
+    path = str(tmp_path / 'weights.pth')
+    torch.save(stored, path)
+    assert refusal(load_detector, None, path, 'cpu').startswith(sentence.format(path))
+
+
+@pytest.mark.parametrize(
     ('change', 'sentence'),
     [
         ('', '{0}/cut.pth cannot be read as a checkpoint: '),

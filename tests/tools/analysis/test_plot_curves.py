@@ -93,6 +93,15 @@ def test_ap_is_in_percent_and_few_steps_are_whole_numbers(tool, write, tmp_path,
     assert all(tick == int(tick) for axis in (losses, scores) for tick in axis.get_xticks())
 
 
+@pytest.mark.parametrize('lowest', [0.0, -12.5])
+def test_a_score_below_zero_is_within_the_picture(tool, write, tmp_path, monkeypatch, lowest):
+    figures = []
+    monkeypatch.setattr(tool, 'save_picture', lambda figure, *_, **__: figures.append(figure))
+    scores = [{'glue/matthews': value, 'step': 1} for value in (lowest, 30.0)]
+    tool.draw(tool.read_entries([write('a', train(7, 3.0), *scores)]), 'run', tmp_path / 'curves.png')
+    assert figures[0].axes[1].get_ylim()[0] == 0 if lowest == 0 else figures[0].axes[1].get_ylim()[0] < lowest
+
+
 def test_nothing_to_draw_is_one_sentence(run_tool, tmp_path):
     done = run_tool(TOOL, tmp_path)
     assert done.returncode == 1
