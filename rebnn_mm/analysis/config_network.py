@@ -27,7 +27,7 @@ class InputShape(NamedTuple):
 def build_network(cfg: Config) -> nn.Module:
     """Build the model of a config of mmdet, mmpretrain or mmengine before initialisation; weights are not read."""
     if not cfg.get('model'):
-        raise RebnnError(f'{cfg.filename}: the config has no model. Name a config that tools/train.py would take.')
+        raise RebnnError(f'{cfg.filename}: the config has no model. Name a config that rebnn train takes.')
     model = copy.deepcopy(cfg.model)
     if text_length(cfg) is not None:
         model.update(pretrained=False)  # its encoder's weights are not part of the network

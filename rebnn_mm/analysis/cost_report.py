@@ -24,6 +24,12 @@ COLUMNS = (
     ('deployed, kB', 'right'),
     ('remark', 'left'),
 )
+KEYS = (
+    *('name', 'kind', 'weight_bits', 'activation_bits', 'calls', 'parameters', 'weights', 'macs', 'ops'),
+    *('checkpoint_bytes', 'deployed_bytes'),
+)
+"""Attributes of a layer that JSON has by the same name."""
+
 TABLE_WIDTH = 190
 """Width of the table where no terminal says its own."""
 
@@ -152,20 +158,6 @@ def _millions(value: float) -> str:
 
 
 def _layer_dict(layer: LayerCost) -> dict[str, Any]:
-    return {
-        'name': layer.name,
-        'kind': layer.kind,
-        'weight_bits': layer.weight_bits,
-        'activation_bits': layer.activation_bits,
-        'why_real': layer.why,
-        'calls': layer.calls,
-        'output': list(layer.output),
-        'parameters': layer.parameters,
-        'weights': layer.weights,
-        'macs': layer.macs,
-        'bops': NetworkCost((layer,)).bops,
-        'flops': NetworkCost((layer,)).flops,
-        'ops': layer.ops,
-        'checkpoint_bytes': layer.checkpoint_bytes,
-        'deployed_bytes': layer.deployed_bytes,
-    }
+    alone = NetworkCost((layer,))
+    about = {'why_real': layer.why, 'output': list(layer.output), 'bops': alone.bops, 'flops': alone.flops}
+    return {**{key: getattr(layer, key) for key in KEYS}, **about}

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import io
 import itertools
-import logging
 import math
 import tempfile
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +19,7 @@ from mmengine.runner import Runner
 from torch.utils.data import Dataset
 
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
+from rebnn_mm.utils.console import quiet
 from rebnn_mm.utils.data_files import check_data
 from rebnn_mm.utils.encoders import check_encoders
 
@@ -77,7 +75,7 @@ def measure_flips(cfg: Config, options: Options, progress: Callable[[int], objec
     cfg = copy.deepcopy(cfg)
     scope = cfg.get('default_scope') or 'mmengine'
     init_default_scope(scope)
-    with tempfile.TemporaryDirectory(prefix='flips_') as folder, _quiet():
+    with tempfile.TemporaryDirectory(prefix='flips_') as folder, quiet():
         loader, notes = training_loader(cfg, options.batch_size, options.image_size)
         if options.checkpoint is not None:
             check_checkpoint_file(options.checkpoint)
@@ -174,18 +172,6 @@ class _Counter(Hook):
     @property
     def _counted(self) -> int:
         return max(1, round(COUNTED * self.steps))
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep what libraries print from the table; errors come through."""
-    logging.disable(logging.WARNING)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-            warnings.simplefilter('ignore')
-            yield
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 class OfLength(Dataset):

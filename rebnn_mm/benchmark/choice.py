@@ -65,8 +65,9 @@ def draw(points: Sequence[Point], metric: str, path: Path) -> None:
         figure, panels = pyplot.subplots(1, 2, figsize=(8, 3.4), sharey=True)
         names: dict[Cost, str] = {'ms': 'milliseconds for an image', 'megabytes': 'megabytes of the file'}
         for panel, (cost, name) in zip(panels, names.items(), strict=True):
-            line = [(getattr(point, cost), point.score) for point in front(points, cost)]
-            panel.plot(*zip(*line, strict=True), '--', color='0.6', zorder=1, label='no other file is better')
+            best = front(points, cost)
+            line = [getattr(point, cost) for point in best], [point.score for point in best]
+            panel.plot(*line, '--', color='0.6', zorder=1, label='no other file is better')
             for index, point in enumerate(points):
                 colour = COLOURS[index % len(COLOURS)]
                 panel.scatter(getattr(point, cost), point.score, color=colour, label=point.label, zorder=2)
@@ -78,7 +79,8 @@ def draw(points: Sequence[Point], metric: str, path: Path) -> None:
             panel.xaxis.set_minor_locator(NullLocator())
             panel.set_xlabel(name)
         panels[0].set_ylabel(metric)
-        panels[0].set_ylim(min(point.score for point in points) - 1, max(point.score for point in points) + 1)
+        scores = [point.score for point in points if not math.isnan(point.score)] or [0.0]
+        panels[0].set_ylim(min(scores) - 1, max(scores) + 1)
         panels[1].legend(loc='center left', bbox_to_anchor=(1, 0.5))
         save_picture(figure, path, DPI)
         pyplot.close(figure)
@@ -88,7 +90,7 @@ def int8_of(path: Path, examples: Sequence[Image]) -> bytes:
     """A full-precision file in 8 bits by ONNX Runtime's static quantizer, with the metadata that it had."""
     file = read_onnx(path.read_bytes())
     if file.binary_weights:
-        raise RebnnError(f'{path} holds binary layers: its rest becomes int8 by tools/export.py --int8.')
+        raise RebnnError(f'{path} holds binary layers: its rest becomes int8 by rebnn export --int8.')
     if not len(examples):
         raise RebnnError(f'{path}: there is no image to calibrate int8 on.')
     inputs = onnx.load(path)

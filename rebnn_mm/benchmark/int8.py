@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from rebnn_mm.export.passes.int8 import insert_int8, measure_ranges, quiet, saturates, values_of, watch_values
+from rebnn_mm.export.passes.int8 import insert_int8, measure_ranges, saturates, values_of, watch_values
+from rebnn_mm.utils.console import quiet
 
 from .timing import noise_feeds, open_timed
 

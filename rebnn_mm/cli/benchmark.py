@@ -28,6 +28,7 @@ from typing import Any
 from rebnn_mm.benchmark.networks import NETWORKS
 from rebnn_mm.benchmark.tables import RATIOS, WORDS, show
 from rebnn_mm.benchmark.timing import by_operator, is_ours, node_times, noise_feeds, open_timed, ratio_of
+from rebnn_mm.deploy.errors import ModelFileError
 from rebnn_mm.deploy.measurement import (
     BLOCK,
     conditions,
@@ -102,7 +103,11 @@ def benchmark(args: argparse.Namespace) -> dict[str, Any]:
         jobs[name] = files.of_network(name, NETWORKS[name], int8=not args.no_int8), NETWORKS[name].size
     if args.packed:
         for option, path, packed in (('--packed', args.packed, True), ('--real', args.real, False)):
-            if read_onnx(path.read_bytes()).has_operators != packed:
+            try:
+                is_packed = read_onnx(path.read_bytes()).has_operators
+            except ModelFileError as error:
+                raise RebnnError(str(error), f'{option} {path}') from error
+            if is_packed != packed:
                 has = 'no' if packed else 'packed'
                 raise RebnnError(f'{option} {path} has {has} binary layers: exchange the two, or name another.')
         own = {'fp32': args.real, 'packed': args.packed}

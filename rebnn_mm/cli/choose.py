@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import io
 import itertools
 import json
 import os
@@ -19,7 +18,6 @@ import statistics
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stdout
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -51,7 +49,7 @@ from rebnn_mm.utils.command_line import (
     quote_command,
 )
 from rebnn_mm.utils.config_mistake import user_errors
-from rebnn_mm.utils.console import plain_console
+from rebnn_mm.utils.console import plain_console, quiet
 from rebnn_mm.utils.data_files import check_data, data_paths
 from rebnn_mm.utils.picture import check_picture
 
@@ -170,7 +168,7 @@ def calibration_images(cfg: Config, path: Path) -> CalibrationImages:
         raise RebnnError('--int8-of takes images of the training set, and the config has none.')
     check_data(cfg, ['train'])
     steps = json.loads(read_onnx(path.read_bytes()).metadata['rebnn.preprocess'])
-    with redirect_stdout(io.StringIO()):  # the COCO reader prints what it does
+    with quiet():  # the COCO reader prints what it does
         return CalibrationImages(steps, dataset_images(cfg.train_dataloader.dataset))
 
 
@@ -213,7 +211,7 @@ def metric_of(scores: Mapping[str, Mapping[str, float]], wanted: str | None) -> 
 
 def time_files(cfg: Config, files: dict[str, Path], args: argparse.Namespace) -> dict[str, float]:
     """Median milliseconds for a prepared test image, by label; the files take turns."""
-    with redirect_stdout(io.StringIO()):
+    with quiet():
         images = dataset_images(cfg.test_dataloader.dataset, IMAGES)
     runs: dict[str, Callable[[], object]] = {}
     for label, path in files.items():

@@ -114,9 +114,9 @@ def main() -> None:
         )
     check_sections(cfg, ['test_dataloader'])
     check_data(cfg, ['test'])
-    check_labels(cfg, ['test'])
     import_scope(cfg)
-    init_default_scope(cfg.get('default_scope', 'mmdet'))
+    check_labels(cfg, ['test'])
+    init_default_scope(cfg.get('default_scope') or 'mmdet')
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
     try:
         predictions = load(args.predictions)

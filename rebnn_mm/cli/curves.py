@@ -6,7 +6,7 @@ rebnn curves work_dirs/faster_rcnn_r18_rebnn_coco
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,9 +44,9 @@ def read_entries(files: Iterable[Path]) -> list[tuple[int, dict[str, float]]]:
         own: list[tuple[int, dict[str, float]]] = []
         lines = list(_whole_lines(file))
         # What stands before the first training entry of a resumed run belongs to it, not to the beginning.
-        last = next((values['step'] for values in lines if 'lr' in values), 0)
+        last = next((values['step'] for values in lines if _is_of_training(values)), 0)
         for values in lines:
-            last = values['step'] if 'lr' in values else last
+            last = values['step'] if _is_of_training(values) else last
             own.append((last, values))
         if own:
             entries = [entry for entry in entries if entry[0] < own[0][0]] + own
@@ -57,6 +57,10 @@ def _whole_lines(file: Path) -> Iterator[dict[str, Any]]:
     for line in file.read_text().splitlines():
         with suppress(json.JSONDecodeError):  # what a killed run has not written to the end
             yield json.loads(line)
+
+
+def _is_of_training(values: Mapping[str, Any]) -> bool:
+    return any(key.rpartition('.')[2] == 'lr' for key in values)  # one of several optimizers stands before the point
 
 
 def collect(entries: list[tuple[int, dict[str, float]]], ends: tuple[str, ...]) -> Series:
@@ -109,5 +113,5 @@ def main() -> None:
     if not entries:
         raise RebnnError(f'nothing is logged yet in {files[-1]}. Wait for the first lines of the log.')
     matplotlib.use('Agg')
-    panels = draw(entries, args.work_dir.name, out)
+    panels = draw(entries, args.work_dir.resolve().name, out)
     print(f'{out}: {", ".join(panels)}')

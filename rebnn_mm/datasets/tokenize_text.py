@@ -7,8 +7,7 @@ from mmengine.registry import TRANSFORMS
 from mmengine.structures import BaseDataElement
 
 from rebnn_mm.deploy.errors import first_sentence
-
-INPUTS = ('input_ids', 'attention_mask', 'token_type_ids')
+from rebnn_mm.deploy.text_classifier import INPUTS
 
 
 @TRANSFORMS.register_module()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import tempfile
@@ -205,7 +206,7 @@ def build_runner(cfg: Config, packed: Loaded, runner: type[Runner] = Runner) -> 
 
 def score(cfg: Config, data: bytes) -> dict[str, float]:
     """Scores of a packed file on the test set of a config, which stays as it is; the evaluator prints nothing."""
-    cfg = cfg.copy()
+    cfg = copy.deepcopy(cfg)
     cfg.pop('visualizer', None)
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
         path = Path(folder, 'model.onnx')

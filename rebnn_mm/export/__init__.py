@@ -1,7 +1,7 @@
 """Writes trained models as packed ONNX files (docs/export.md, docs/format.md).
 
 :func:`rebnn_mm.export.exporter.export` does all of it and verifies the result, for a model in memory;
-``tools/export.py`` for a checkpoint, into the file of any of :data:`ENGINES`. The steps, each usable alone:
+``rebnn export`` for a checkpoint, into the file of any of :data:`ENGINES`. The steps, each usable alone:
 :func:`pack` replaces a model's binary layers, :func:`trace` makes an ONNX model of it, and the passes of
 :mod:`rebnn_mm.export.passes` rewrite that (:func:`apply_passes`).
 """

@@ -9,13 +9,11 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
+from rebnn_mm.deploy.metadata import FORMAT, SIGN
 from rebnn_mm.deploy.onnx_file import UNWEIGHTED
 from rebnn_mm.version import __version__
 
 from .operators import DOMAIN, all_nodes
-
-FORMAT = 1
-"""Version of docs/format.md."""
 
 
 def set_metadata(
@@ -31,14 +29,14 @@ def set_metadata(
 ) -> None:
     """Write the entries of docs/format.md into a model, in place of those that it has."""
     entries: dict[str, Any] = {
-        'format': str(FORMAT),
+        'format': FORMAT,
         'producer': f'rebnn_mm {__version__}',
         'task': task,
         'config': config,
         'classes': list(classes),
         **({'preprocess': dict(preprocess or {'channels': 'rgb'})} if tokenizer is None else {}),
         **({} if tokenizer is None else {'tokenizer': dict(tokenizer)}),
-        'sign': 'negative is bit 1',
+        'sign': SIGN,
         **({} if int8 is None else {'int8': dict(int8)}),
         **({'real_layout': 'blocked'} if blocked else {}),
         'packed_sha256': compute_digests(model),

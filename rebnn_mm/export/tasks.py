@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree
 
+from rebnn_mm.deploy.text_classifier import INPUTS
+
 from ..errors import RebnnError
 from .detection.traced_parts import ImageStage, raw_graph, two_stage
 from .detection.whole_graph import detector_graph, explain_unsupported
@@ -19,9 +21,6 @@ from .examples import Example, Image, Text
 from .trace import trace, trace_images
 
 TEXT = 'text-classification'
-
-INPUTS = ('input_ids', 'attention_mask', 'token_type_ids')
-"""Names of what a text classifier takes."""
 
 CLASSIFIED = ('classification', TEXT)
 """Tasks whose first output has one score for each class."""

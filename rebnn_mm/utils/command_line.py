@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import io
 import os
 import shlex
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterable, Sequence
-from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,6 +19,7 @@ from mmengine.registry import MODELS
 from rebnn_mm.deploy.whole_file import is_input
 from rebnn_mm.errors import RebnnError, did_you_mean
 from rebnn_mm.utils.config_file import config_path, read_config
+from rebnn_mm.utils.console import quiet
 
 
 def config_file(text: str) -> str:
@@ -93,8 +91,7 @@ def import_scope(cfg: Config) -> None:
         near = did_you_mean(scope, ('mmdet', 'mmpretrain')) or 'Install it, or register it by custom_imports.'
         raise RebnnError('no installed library has this name.', f'default_scope={scope!r}', near)
     if scope in ('mmdet', 'mmpretrain') and find_spec(scope):
-        with redirect_stdout(io.StringIO()), warnings.catch_warnings():
-            warnings.simplefilter('ignore')
+        with quiet():
             importlib.import_module(f'{scope}.utils').register_all_modules(init_default_scope=False)
 
 

@@ -17,6 +17,7 @@ from rebnn_mm.errors import RebnnError
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import user_errors
+from rebnn_mm.utils.console import quiet
 
 
 def check_input(image: str | Path, config: str | None, checkpoint: str) -> None:
@@ -61,7 +62,8 @@ def check_device(device: str | None) -> None:
 def load_detector(config: str | None, checkpoint: str, device: str | None = None) -> Any:
     """Make mmdet's ``DetInferencer`` of a config and a checkpoint."""
     # imported here: it takes seconds, and the checks before it should not wait for it
-    from mmdet.apis import DetInferencer
+    with quiet():
+        from mmdet.apis import DetInferencer
 
     check_device(device)
     # the inferencer has no folder for logs, and needs none

@@ -86,7 +86,7 @@ def _how_to_train(run: str, configs: str) -> str:
     glue = glue_run(run)
     if glue is not None and Path(configs, '_base_/datasets/glue', glue[0], f'{glue[2]}.py').is_file():
         encoder, row, task = glue
-        return f'Train it first: ENCODER={encoder} TASK={task} python tools/train.py {configs}/glue/{row}.py'
+        return f'Train it first: ENCODER={encoder} TASK={task} rebnn train {configs}/glue/{row}.py'
     found = sorted(Path(configs).rglob(f'{run}.py'))
     config = str(found[0]) if found else f'its config {run}.py'
-    return f'Train it first: python tools/train.py {config}'
+    return f'Train it first: rebnn train {config}'

@@ -39,8 +39,9 @@ def test_table_marks_both_fronts():
     assert markdown([Point('slow', 1.0, 1234.5, 2.0)], 'AP')[2] == '| slow | 1.0 | **1234** | **2** |'
 
 
-def test_picture_is_written(tmp_path):
-    draw(POINTS, 'AP', tmp_path / 'front.svg')
+@pytest.mark.parametrize('others', [[], [Point('none', float('nan'), 1.0, 1.0)]], ids=['scores', 'one is no number'])
+def test_picture_is_written(tmp_path, others):
+    draw([*others, *POINTS], 'AP', tmp_path / 'front.svg')
     text = (tmp_path / 'front.svg').read_text()
     assert text.count('megabytes of the file') and all(point.label in text for point in POINTS)
 

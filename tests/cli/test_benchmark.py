@@ -96,6 +96,7 @@ def test_files_in_each_others_place_are_refused(own, monkeypatch, capsys):
     for given, sentence in (
         ((real, packed), f'--packed {real} has no binary layers'),
         ((packed, packed), f'--real {packed} has packed binary layers'),
+        ((packed, __file__), f'--real {__file__}: it is not a packed model, or it is damaged'),
     ):
         monkeypatch.setattr(sys, 'argv', ['rebnn benchmark', '--packed', given[0], '--real', given[1], *options[4:]])
         with pytest.raises(SystemExit):

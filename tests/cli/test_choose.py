@@ -14,6 +14,7 @@ from lab.tools import choice_page
 from rebnn_mm.benchmark.choice import int8_of
 from rebnn_mm.cli.choose import key_of, main, metric_of, percent
 from rebnn_mm.deploy import TextClassifier, load
+from rebnn_mm.evaluation.packed_predictor import score
 from rebnn_mm.export.exporter import export, write
 from tests.export.conftest import tiny_classifier, tiny_parts
 from tests.tools.packed_classifier import NORMAL
@@ -152,6 +153,13 @@ def test_a_score_depends_on_the_evaluator_and_on_the_annotations(files, tmp_path
     assert len(set(keys)) == 4
 
 
+def test_scoring_leaves_the_config_as_it_is(files):
+    cfg = Config.fromfile(files / 'tiny.py')
+    cfg.test_dataloader.batch_size = 2
+    score(cfg, (files / 'tiny.onnx').read_bytes())
+    assert cfg.test_dataloader.batch_size == 2
+
+
 def test_a_file_that_finds_nothing_counts_as_0(files, tmp_path, capsys):
     assert metric_of({'dead': {}, 'alive': {'pascal_voc/mAP': 0.5}}, None) == 'pascal_voc/mAP'
     assert metric_of({'dead': {}}, None) == 'coco/bbox_mAP'
@@ -164,7 +172,7 @@ def test_a_file_that_finds_nothing_counts_as_0(files, tmp_path, capsys):
 
 
 def test_what_is_binary_is_not_quantized_that_way(files):
-    with pytest.raises(ValueError, match=r'tiny.onnx holds binary layers: its rest becomes int8 by tools/export.py'):
+    with pytest.raises(ValueError, match=r'tiny.onnx holds binary layers: its rest becomes int8 by rebnn export'):
         int8_of(files / 'tiny.onnx', [])
 
 

@@ -119,7 +119,7 @@ def test_missing_teacher_is_named_before_anything_is_built(run_tool, config, tmp
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr.strip().splitlines()[-1] == (
-        'tools/train.py: no encoder at work_dirs/minilm_nothing/pretrained (model.teacher). Train it first: python '
-        'tools/train.py its config minilm_nothing.py, or point to another one: --cfg-options model.teacher=<dir>.'
+        'tools/train.py: no encoder at work_dirs/minilm_nothing/pretrained (model.teacher). Train it first: rebnn '
+        'train its config minilm_nothing.py, or point to another one: --cfg-options model.teacher=<dir>.'
     )
     assert not (tmp_path / 'work').exists()

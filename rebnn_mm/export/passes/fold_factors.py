@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..operators import DOMAIN
-from ..rewriting import RESIDUAL, Rewrite, Vector, constant, constant_array
+from ..rewriting import RESIDUAL, Rewrite, Vector, constant, constant_array, only_use
 
 
 class FoldFactors(Rewrite):
@@ -55,7 +55,7 @@ def _take_bias(residual: ir.Value | None, channels: int) -> Vector | None:
     conv = None if residual is None else residual.producer()
     if residual is None or conv is None or conv.op_type != 'Conv' or conv.domain != '' or len(conv.inputs) != 3:
         return None
-    if len(list(residual.uses())) != 1 or residual.is_graph_output():
+    if only_use(residual) is None:
         return None
     array = constant_array(conv.inputs[2])
     if array is None or array.shape != (channels,) or array.dtype != np.float32:

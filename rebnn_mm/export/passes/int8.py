@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
@@ -17,6 +14,7 @@ from onnx import TensorProto
 from onnx_ir.passes import InPlacePass, PassResult
 
 from rebnn_mm.deploy.session import library_available, open_session
+from rebnn_mm.utils.console import quiet
 from rebnn_mm.utils.machine import processor_flags
 
 from ...errors import RebnnError
@@ -252,7 +250,7 @@ def insert_int8(
     del copy.graph.value_info[:]
     copy.graph.value_info.extend(onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ranges)
     onnx.helper.set_model_props(copy, {'onnx.infer': 'onnxruntime.quant'})
-    with quiet():
+    with quiet():  # ONNX Runtime's tools give advice about models that are not ours to change
         quantizer = QDQQuantizer(
             copy,
             per_channel=True,
@@ -314,15 +312,3 @@ def watch_values(model: onnx.ModelProto, names: Sequence[str]) -> bytes:
             copy.graph.node.append(onnx.helper.make_node(kind, [name], [name + end], keepdims=0))
             copy.graph.output.append(onnx.ValueInfoProto(name=name + end))
     return copy.SerializeToString()
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """ONNX Runtime's tools print and log advice about models that are not ours to change."""
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        logging.disable(level)

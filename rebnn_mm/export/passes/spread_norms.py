@@ -53,7 +53,12 @@ def _spread(graph: ir.Graph, add: ir.Node) -> bool:
         other = node.inputs[1 - index]
         if other is None or (constant_per_channel(other, channels) is None) != (kind == 'shortcut'):
             continue
-        if kind == 'shortcut' and (constant_array(other) is not None or not _same_shape(other, end)):
+        if kind == 'shortcut' and (
+            constant_array(other) is not None
+            or other.shape is None
+            or end.shape is None
+            or len(other.shape) != len(end.shape)
+        ):
             continue
         if kind != 'shortcut':
             product = _insert(graph, node, kind, product, other)
@@ -93,7 +98,3 @@ def _corrects(correction: ir.Value, product: ir.Value) -> bool:
         and sums.op_type == 'BinaryConv'
         and sums.inputs[0] is binary.inputs[0]
     )
-
-
-def _same_shape(first: ir.Value, second: ir.Value) -> bool:
-    return first.shape is not None and second.shape is not None and len(first.shape) == len(second.shape)

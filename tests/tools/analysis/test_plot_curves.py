@@ -34,6 +34,14 @@ def test_validation_entries_take_the_training_step_before_them(tool, write):
     assert tool.collect(entries, ('loss',)) == {'loss': ([10, 20, 30], [3.0, 2.0, 1.0])}
 
 
+def test_several_optimizers_have_a_rate_each(tool, write):
+    both = {'weights.lr': 0.1, 'others.lr': 0.2}
+    losses = ({'loss': loss, 'step': step, **both} for loss, step in ((3.0, 10), (2.0, 20)))
+    entries = tool.read_entries([write('a', *losses, {'accuracy/top1': 70.0, 'step': 1})])
+    assert tool.collect(entries, ('loss',)) == {'loss': ([10, 20], [3.0, 2.0])}
+    assert tool.collect(entries, ('/top1',)) == {'accuracy/top1': ([20], [70.0])}
+
+
 def test_a_resumed_run_continues_the_curve_and_a_new_one_begins_it_again(tool, write):
     first = write('a', train(10, 3.0), train(20, 2.0), train(30, 1.5))
     resumed = write('b', train(30, 1.4), train(40, 1.0))

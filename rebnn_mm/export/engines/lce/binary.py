@@ -9,7 +9,7 @@ WORD = 32
 """Bits per word of larq compute engine's packed tensors."""
 
 SAME, VALID = 0, 1
-"""Its numbers for a border that keeps the size, and for none."""
+"""Its numbers for a border that keeps the size, and for none; borders are operators of their own, so most is VALID."""
 
 
 def binary_convolution(

@@ -12,11 +12,8 @@ from onnx.reference import ReferenceEvaluator
 
 from ....errors import RebnnError
 from ...packing import unpack_bits
-from .binary import binary_convolution
+from .binary import SAME, VALID, binary_convolution
 from .builder import TFLiteBuilder
-
-SAME, VALID = 0, 1
-"""TensorFlow Lite's kinds of padding. Borders are written out as operators of their own, so nearly all is VALID."""
 
 AXES = (0, 3, 1, 2)
 """Axes of an image's dimensions in the file."""
@@ -294,7 +291,7 @@ def _reshape(t: Translator, node: onnx.NodeProto) -> Activation:
         raise RebnnError(f'{_describe(node)}: reshaping into an image is not translated to TensorFlow Lite')
     index = x.index
     if x.is_image and x.shape[2:] != (1, 1):
-        order = t.builder.constant(np.array([0, 3, 1, 2], np.int32))
+        order = t.builder.constant(np.array(AXES, np.int32))
         index = t.builder.operator('TRANSPOSE', [index, order], x.shape, 'TransposeOptions')
     return _write_reshape(t, index, shape)
 
