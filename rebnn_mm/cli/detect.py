@@ -15,6 +15,7 @@ import cv2
 import mmcv
 
 from rebnn_mm.deploy.run import share
+from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.command_line import check_writable, config_file
 from rebnn_mm.utils.config_mistake import user_errors
@@ -52,6 +53,6 @@ def main() -> None:
         print(f'{classes[label]:<16} {score:.2f}  x1 {box[0]:.0f}  y1 {box[1]:.0f}  x2 {box[2]:.0f}  y2 {box[3]:.0f}')
     print(f'{len(shown)} objects with a score of at least {args.score_thr:g} in {image}')
 
-    with user_errors(output=out):
-        mmcv.imwrite(mmcv.rgb2bgr(result['visualization'][0]), str(out))
+    with user_errors(output=out), whole_file(out) as part:
+        mmcv.imwrite(mmcv.rgb2bgr(result['visualization'][0]), str(part))
     print(f'painted image: {out}')

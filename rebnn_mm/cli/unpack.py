@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import onnx
 import torch
-from mmengine.config import Config
 from mmengine.registry import MODELS, init_default_scope
 
 from rebnn_mm.deploy.whole_file import whole_file
@@ -25,9 +23,6 @@ from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.command_line import add_options, check_writable, config_file, import_scope
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import user_errors
-
-if TYPE_CHECKING:
-    from rebnn_mm.export.calibration import CalibrationImages
 
 
 def parse_args() -> argparse.Namespace:
@@ -50,6 +45,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     from rebnn_mm.deploy.loading import load, locate_model
+    from rebnn_mm.export.calibration import CalibrationImages, image_files, training_images
     from rebnn_mm.export.preprocess import read_preprocessing
     from rebnn_mm.export.source import image_size
     from rebnn_mm.export.tasks import task_of, torch_outputs
@@ -69,14 +65,14 @@ def main() -> None:
     import_scope(cfg)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     try:
-        examples = None if args.images is None else calibration_images(cfg, args.images)
+        images = None if args.images is None else image_files(args.images) or training_images(cfg)
         with user_errors(cfg):
             model = MODELS.build(cfg.model)
-        size = image_size(cfg, read_preprocessing(cfg).steps)
-        left = unpack(model, onnx.load(str(path)), size)
+        steps = read_preprocessing(cfg).steps
+        left = unpack(model, onnx.load(str(path)), image_size(cfg, steps))
         seen = None
-        if examples is not None:
-            task = task_of(model)
+        if images is not None:
+            task, examples = task_of(model), CalibrationImages(steps, images)
             seen = fit_norms(model, lambda: (torch_outputs(model, task, example) for example in examples))
         meta = dict(dataset_meta=dict(classes=metadata.classes), cfg=cfg.pretty_text)
         with whole_file(args.checkpoint) as part:
@@ -91,11 +87,3 @@ def main() -> None:
         print('batch norms have no statistics; to train it on, let them see images: --images FOLDER')
     else:
         print(f'{seen} batch norms have the statistics of the images')
-
-
-def calibration_images(cfg: Config, images: list[str]) -> CalibrationImages:
-    """The named images, or those of the config's training set, prepared as the config does."""
-    from rebnn_mm.export.calibration import CalibrationImages, image_files, training_images
-    from rebnn_mm.export.preprocess import read_preprocessing
-
-    return CalibrationImages(read_preprocessing(cfg)[0], image_files(images) if images else training_images(cfg))

@@ -101,7 +101,7 @@ def load_source(
         ranging = image_files(calibration) if calibration else training_images(cfg)
     size = size or image_size(cfg, steps)
     examples, origin = [prepare_example(steps, read_image(path)) for path in images], ''
-    if not images:
+    if not images and channels == 3:
         examples, origin = read_own_images(cfg, steps, None if task == 'detection' else size)
     return Source(
         model=model.eval(),
@@ -186,16 +186,13 @@ def class_names(cfg: Config, checkpoint: Mapping[str, Any]) -> list[str]:
     given = (dataset.get('metainfo') or {}).get('classes')
     if given:
         return [given] if isinstance(given, str) else [str(name) for name in given]
-    return [str(name) for name in _find_own_classes(dataset.get('type'), cfg.get('default_scope'))]
+    kind = dataset.get('type')
+    with DATASETS.switch_scope_and_registry(cfg.get('default_scope')) as registry:
+        found = registry.get(kind) if isinstance(kind, str) else kind
+    return [str(name) for name in getattr(found, 'METAINFO', {}).get('classes', ())]
 
 
 def _tokens(tokenizer: Any, sentence: str, longest: int, names: Sequence[str]) -> Text:
     first, _, second = sentence.partition('\t')
     encoded = tokenizer(first, second or None, truncation='longest_first', max_length=longest)
     return Text({name: np.array([encoded[name]], np.int64) for name in names})
-
-
-def _find_own_classes(kind: Any, scope: str | None) -> Sequence[str]:
-    with DATASETS.switch_scope_and_registry(scope) as registry:
-        cls = registry.get(kind) if isinstance(kind, str) else kind
-    return getattr(cls, 'METAINFO', {}).get('classes', ())

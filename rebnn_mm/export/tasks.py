@@ -58,7 +58,7 @@ def graph_of(model: nn.Module, task: Task, example: Tensor | None = None) -> onn
 def torch_outputs(model: Any, task: Task, example: Example, regions: np.ndarray | None = None) -> list[np.ndarray]:
     """Run PyTorch on an example in eval mode; outputs in the order of the file's."""
     if isinstance(example, Text):
-        return [text_logits(model, example)]
+        return [model({name: torch.from_numpy(values) for name, values in example.inputs.items()}).numpy()]
     image = torch.from_numpy(example.values)
     if task.name == 'classification':
         outputs: Any = ClassifierScores(model)(image)
@@ -188,19 +188,6 @@ def is_text_classifier(model: nn.Module) -> bool:
     return isinstance(model, TextClassifier)
 
 
-def explain_unsupported_encoder(model: Any) -> str:
-    """Say why the encoder of a text classifier cannot be exported; empty if it can."""
-    config = model.encoder.config
-    kinds = {kind for kind in getattr(config, 'layer_types', None) or () if kind != 'full_attention'}
-    if kinds:
-        return (
-            f'{type(model.encoder).__name__} has layers of {min(kinds)}, where a token sees its neighbours only; the '
-            'packed format has attention to the whole text. Export an encoder such as BERT, RoBERTa, DistilBERT or '
-            'ELECTRA.'
-        )
-    return ''
-
-
 def input_names(model: Any) -> list[str]:
     """Names of the inputs that a text classifier takes."""
     encoder = model.encoder
@@ -236,16 +223,14 @@ def random_texts(model: Any, lengths: tuple[int, ...] = (64, 17, 5)) -> list[Tex
 
 def text_graph(model: Any) -> onnx.ModelProto:
     """The graph of a text classifier: tokens to ``logits``, of any number of texts and any length."""
-    problem = explain_unsupported_encoder(model)
-    if problem:
-        raise RebnnError(problem)
+    kinds = {*(getattr(model.encoder.config, 'layer_types', None) or ())} - {'full_attention'}
+    if kinds:
+        raise RebnnError(
+            f'{type(model.encoder).__name__} has layers of {min(kinds)}, where a token sees its neighbours only; the '
+            'packed format has attention to the whole text. Export an encoder such as BERT, RoBERTa, DistilBERT or '
+            'ELECTRA.'
+        )
     names = input_names(model)
     length = min(8, longest_text(model))
     example = {name: torch.ones(2, length, dtype=torch.int64) for name in names}
     return trace(TextLogits(model), example, ['logits'], {name: [0, 1] for name in names})
-
-
-@torch.no_grad()
-def text_logits(model: Any, text: Text) -> np.ndarray:
-    """Run the classifier's own forward pass in PyTorch."""
-    return model({name: torch.from_numpy(values) for name, values in text.inputs.items()}).numpy()

@@ -28,13 +28,16 @@ def test_the_size_of_a_config_without_a_resize(files):
     assert said.preprocess['resize'] == {'mode': 'exact', 'size': [12, 16]} and said.notes == []
 
 
-def test_images_are_not_prepared_for_a_network_of_another_number_of_channels(files):
+def test_images_are_not_prepared_for_a_network_of_another_number_of_channels(files, tmp_path):
     config, checkpoint = files
     stored = torch.load(checkpoint)
     stored['state_dict']['backbone.conv1.weight'] = stored['state_dict']['backbone.conv1.weight'][:, :1]
     torch.save(stored, checkpoint)
-    grey = {'model.backbone.in_channels': 1, 'data_preprocessor': dict(mean=[120], std=[60], to_rgb=False)}
-    assert 'tiny.py takes images of channels: 1' in load_source(config, checkpoint, options=grey).notes[0]
+    cv2.imwrite(str(tmp_path / 'a.png'), np.zeros((16, 12), np.uint8))
+    dataset = {'test_dataloader.dataset.data_prefix': str(tmp_path), 'test_dataloader.dataset.with_label': False}
+    grey = {'model.backbone.in_channels': 1, 'data_preprocessor': dict(to_rgb=False), **dataset}
+    source = load_source(config, checkpoint, options=grey)
+    assert 'tiny.py takes images of channels: 1' in source.notes[0] and source.examples == []
     for given, flag in ((dict(images=[config]), '--image'), (dict(calibration=[config]), '--int8')):
         with pytest.raises(ValueError, match=f'only those of 3 are prepared here: leave {flag} out'):
             load_source(config, checkpoint, options=grey, **given)

@@ -17,7 +17,7 @@ from rebnn_mm.export.tasks import (  # noqa: E402
     explain_unsupported_classifier,
     random_texts,
     task_of,
-    text_logits,
+    torch_outputs,
 )
 from rebnn_mm.models.classification import TeacherStudentClassifier  # noqa: E402
 from tests.export.conftest import tiny_classifier, tiny_parts  # noqa: E402
@@ -112,7 +112,7 @@ def test_signs_of_gelu_as_in_pytorch_where_it_saturates(tmp_path):
     found = export(model).verification
     assert found.flipped.flipped <= 2 and found.difference < 1e-2
     (text, *_) = random_texts(model)
-    assert text_logits(model, text).shape == (3, 3)
+    assert torch_outputs(model, task_of(model), text)[0].shape == (3, 3)
 
 
 @pytest.mark.slow

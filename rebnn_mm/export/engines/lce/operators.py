@@ -342,10 +342,6 @@ def _softmax(t: Translator, node: onnx.NodeProto) -> Activation:
     return t.write('SOFTMAX', [x.index], x.shape, 'SoftmaxOptions', beta=1.0)
 
 
-def _same(t: Translator, node: onnx.NodeProto) -> Activation:
-    return t.activation(node.input[0])
-
-
 def _binary_conv(t: Translator, node: onnx.NodeProto) -> Activation:
     options = _attributes(node)
     if options.get('group', 1) != 1:
@@ -392,7 +388,7 @@ TRANSLATIONS: dict[str, Callable[[Translator, onnx.NodeProto], Activation]] = {
     'Flatten': _reshape,
     'Gemm': _linear,
     'GlobalAveragePool': _mean,
-    'Identity': _same,
+    'Identity': lambda t, node: t.activation(node.input[0]),
     'MatMul': _linear,
     'MaxPool': _pool,
     'Mul': _elementwise,

@@ -9,6 +9,7 @@ from rich.console import Console
 from rebnn_mm.deploy.session import open_session
 
 from ....errors import RebnnError
+from ...detection.traced_parts import image_channels
 from ...distance import distance_of
 from ...examples import Image, noise
 from ...exporter import build_unfused_graph
@@ -61,7 +62,7 @@ def _check_graph(source: Source, options: Options, console: Console) -> tuple[on
             '--format lce writes classifiers: its engine has no place for the selection of boxes. Use --format onnx.'
         )
     images = [example for example in source.examples if isinstance(example, Image)]
-    images = images or noise(source.preprocess or {'channels': 'rgb'}, source.size)
+    images = images or noise(source.preprocess or {'channels': 'rgb'}, source.size, image_channels(source.model))
     wrong = next((image for image in images if image.values.shape[2:] != source.size), None)
     if wrong is not None:
         raise RebnnError(

@@ -45,6 +45,12 @@ def test_a_file_is_compared_before_it_is_written(source, console, tmp_path):
     assert ('best class the same on 2.' if has_engine() else 'The file was not run') in text
 
 
+def test_a_network_for_grey_images(source, console, tmp_path):
+    net = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU()).eval()
+    find_writer('lce')(source._replace(model=net), tmp_path / 'model.tflite', Options(), console)
+    assert (tmp_path / 'model.tflite').is_file()
+
+
 def test_another_answer_is_no_file(source, console, tmp_path, monkeypatch, run_lce):
     border_sums = binary.border_sums
     monkeypatch.setattr(binary, 'border_sums', lambda *args: -border_sums(*args))
