@@ -46,7 +46,8 @@ def check_machine(problems: list[str]) -> Iterator[str]:
     """The lines to print, each as soon as it is known."""
     cpu, found = describe_cpu(None, SYSTEM), versions()
     name = cpu['cpuinfo'].get('model name') or cpu['board'] or 'unknown'
-    cores = f'{len(os.sched_getaffinity(0))} of {cpu["cores"]} cores'
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else cpu['cores']  # Linux alone has it
+    cores = f'{usable} of {cpu["cores"]} cores'
     yield f'processor  {name} ({cpu["machine"]}), {cores} for this process'
     yield f'kernels    {found["kernels"] or "none"}'
     yield f'versions   {", ".join(f"{key} {value}" for key, value in found.items() if key != "kernels")}'

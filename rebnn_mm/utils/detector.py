@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import warnings
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +70,8 @@ def load_detector(config: str | None, checkpoint: str, device: str | None = None
     check_device(device)
     # the inferencer has no folder for logs, and needs none
     warnings.filterwarnings('ignore', message='Failed to add .*VisBackend')
-    with user_errors(_stored_config(checkpoint) if config is None else Config.fromfile(config)):
+    cfg = _stored_config(checkpoint) if config is None else Config.fromfile(config)
+    with user_errors(cfg), redirect_stdout(io.StringIO()):  # the loader prints what it loads
         inferencer = DetInferencer(config, checkpoint, device=device, show_progress=False)
     check_checkpoint(inferencer.model, checkpoint)
     return inferencer

@@ -49,6 +49,7 @@ def test_prints_and_draws_what_the_config_in_the_checkpoint_detects(run_demo, ch
     assert done.returncode == 0, done.stderr
     found = re.findall(r'^[a-z ]+ (0\.\d\d)  x1 \d+  y1 \d+  x2 \d+  y2 \d+$', done.stdout, flags=re.MULTILINE)
     assert len(found) == 100  # an untrained detector fills max_per_img
+    assert len(done.stdout.splitlines()) == len(found) + 2  # what libraries print is left out
     assert found == sorted(found, reverse=True)
     assert f'100 objects with a score of at least 0 in {IMAGE}' in done.stdout
     before, after = cv2.imread(str(ROOT / IMAGE)), cv2.imread(str(tmp_path / 'painted.jpg'))

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,13 @@ def test_prints_processor_kernels_result_and_time(capsys):
     assert [line.split()[0] for line in lines[:5]] == ['processor', 'kernels', 'versions', 'model', 'time']
     assert lines[3] == 'model      zoo:blood-cells-tiny finds 20 objects in zoo:BloodImage_00021.jpg'
     assert lines[4].endswith('1 thread, with our kernels') and lines[-1] == 'no problems found'
+
+
+def test_a_system_that_binds_no_process_to_processors(monkeypatch, capsys):
+    monkeypatch.delattr(os, 'sched_getaffinity')
+    monkeypatch.setattr(check, 'RUNS', 1)
+    check.main([])
+    assert f'{os.cpu_count()} of {os.cpu_count()} cores' in capsys.readouterr().out.splitlines()[0]
 
 
 def test_missing_kernels_are_named_and_the_model_runs_without(monkeypatch, tmp_path, capsys):
