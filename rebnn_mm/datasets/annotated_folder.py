@@ -331,7 +331,8 @@ def _voc_lists(folder: Path, photos: Mapping[Path, Photo], notes: list[str]) -> 
         listed = next((lists[name] for name in names if name in lists), None)
         if listed is None:
             continue
-        lines = [line.strip() for line in listed.read_text(encoding='utf-8-sig').splitlines() if line.strip()]
+        lines = listed.read_text(encoding='utf-8-sig', errors='replace').splitlines()
+        lines = [line.strip() for line in lines if line.strip()]
         found = {line: by_stem.get(line) or _in_folder(line, by_stem.get(Path(line).stem, [])) for line in lines}
         if lines and not any(found.values()):
             raise RebnnError(

@@ -61,7 +61,8 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
     """
     wrong: list[str] = []
     if path.name in NAMES:
-        names = [line.strip() for line in path.read_text(encoding='utf-8-sig').splitlines() if line.strip()]
+        lines = path.read_text(encoding='utf-8-sig', errors='replace').splitlines()
+        names = [line.strip() for line in lines if line.strip()]
         listed = _read_lists(places)
         key_points = False
     else:
@@ -160,7 +161,7 @@ def _absolute(path: Path) -> Path:
 
 
 def _read_list(path: Path, root: Path, places: Places) -> Iterator[Path]:
-    for line in path.read_text(encoding='utf-8-sig').splitlines():
+    for line in path.read_text(encoding='utf-8-sig', errors='surrogateescape').splitlines():
         if name := line.strip():
             near = [path.parent / name, root / name]
             found = next((_absolute(place) for place in near if place.is_file()), None) or places.find(name, path, '')

@@ -84,7 +84,7 @@ def image_files(given: Sequence[str]) -> list[Path]:
         if path.is_dir():
             found = sorted(file for file in visible(path, '*') if file.suffix.lower() in PICTURES and file.is_file())
         elif path.suffix == '.txt' and path.is_file():
-            lines = path.read_text(encoding='utf-8-sig').splitlines()
+            lines = path.read_text(encoding='utf-8-sig', errors='surrogateescape').splitlines()
             found = [path.parent / line.strip() for line in lines if line.strip()]
         else:
             found = [path]

@@ -138,6 +138,10 @@ def test_lines_of_voc_that_name_nothing(tmp_path):
     (tmp_path / 'ImageSets/Main').mkdir(parents=True)
     (tmp_path / 'ImageSets/Main/train.txt').write_text('b\ngone\nc\n')
     assert 'lines of lists have no annotations (1, the first: gone in train.txt)' in read_annotated(tmp_path).notes
+    (tmp_path / 'ImageSets/Main/train.txt').write_bytes(b'b\nc\ncaf\xe9\n')  # not in UTF-8
+    assert (
+        'lines of lists have no annotations (1, the first: caf\ufffd in train.txt)' in read_annotated(tmp_path).notes
+    )
     (tmp_path / 'ImageSets/Main/train.txt').write_text('gone 1\n')
     with pytest.raises(match=r"train.txt: no line of it is the name of an XML .* is 'gone 1'\.$"):
         read_annotated(tmp_path)

@@ -48,6 +48,13 @@ def test_what_a_line_cannot_hold_is_named_with_its_file(copied, line, words):
         read_annotated(folder)
 
 
+def test_a_line_of_a_list_that_is_not_utf8_is_a_name_like_others(copied):
+    folder = copied('yolo_lists')
+    (folder / 'train.txt').write_bytes((folder / 'train.txt').read_bytes() + b'\ncaf\xe9.png\n')
+    with pytest.raises(RebnnError, match=r'train\.txt: '):
+        read_annotated(folder)
+
+
 def test_numbers_behind_a_box_are_left_out_and_images_without_a_file(copied):
     folder = copied('yolo_ultralytics')
     path = folder / 'labels/train/p0.txt'

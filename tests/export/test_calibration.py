@@ -1,6 +1,8 @@
 """Which images int8 layers are calibrated on."""
 
+import os
 import pickle
+import shutil
 
 import cv2
 import numpy as np
@@ -34,6 +36,10 @@ def test_folders_lists_and_files(pictures):
     assert image_files([str(both[1]), str(both[0])]) == both[::-1]
     (pictures / 'list.txt').write_bytes(b'\xef\xbb\xbfimages/b.PNG\r\n')  # as Windows writes it
     assert image_files([str(pictures / 'list.txt')]) == both[:1]
+    there = pictures / os.fsdecode(b'caf\xe9.png')  # of a system that does not write UTF-8
+    shutil.copy(both[0], there)
+    (pictures / 'latin.txt').write_bytes(b'caf\xe9.png\n')
+    assert image_files([str(pictures / 'latin.txt')]) == [there]
     (pictures / 'images/cells').rename(pictures / 'elsewhere')
     (pictures / 'images/cells').symlink_to(pictures / 'elsewhere')
     (pictures / 'images/._b.PNG').write_text('of macOS')
