@@ -58,7 +58,8 @@ class Runtime {
   }
 
   allocate(bytes) {
-    const address = this.functions.aligned_alloc(ALIGNMENT, Math.ceil(Math.max(bytes, 1) / ALIGNMENT) * ALIGNMENT);
+    const whole = Math.ceil(Math.max(bytes, 1) / ALIGNMENT) * ALIGNMENT;
+    const address = this.functions.aligned_alloc(ALIGNMENT, whole) >>> 0; // above 2 GiB it is negative
     if (!address) throw new Error(`there is no memory for ${bytes} bytes`);
     return address;
   }
