@@ -226,7 +226,7 @@ bool ReadGraph(Span message, OnnxFile* file) {
           return Refuse("the graph has more constants than any packed model that this reader knows");
         }
         return field.Take(&content) && ForEachField(content, [&](const Fields& part) {
-          if (part.number == 5) levels += part.content.size;
+          if (part.number == 5 && part.wire == kLength) levels += part.content.size;
           return true;
         });
       }

@@ -195,6 +195,22 @@ Value* Planner::NewValue(int index) {
   return value;
 }
 
+Value* Planner::CopyValue(const Value& x) {
+  Value* value = NewValue(0);
+  if (!value) return nullptr;
+  const Span name = value->name;
+  *value = x;
+  value->name = name;
+  value->tensor = -1;
+  return value;
+}
+
+int Planner::NewBuffer(int64_t bytes, int64_t image_bytes) {
+  const int step = model_.step_count - 1;
+  model_.buffers[model_.buffer_count] = {bytes, step, step, 0, step_->counted < 0 ? 0 : image_bytes};
+  return model_.buffer_count++;
+}
+
 bool Planner::AddValue(int index, bool is_bits, std::initializer_list<int64_t> dims, int* buffer, bool is_last) {
   *buffer = kNoBuffer;
   if (index >= node_->output_count || node_->outputs[index].size == 0) return true;
@@ -209,9 +225,7 @@ bool Planner::AddValue(int index, bool is_bits, std::initializer_list<int64_t> d
   value->is_bits = is_bits;
   value->is_last = is_last;
   value->counted = step_->counted;
-  value->buffer = *buffer = model_.buffer_count++;
-  const int64_t image_bytes = step_->counted < 0 ? 0 : bytes / value->dims[0];
-  model_.buffers[value->buffer] = {bytes, model_.step_count - 1, model_.step_count - 1, 0, image_bytes};
+  value->buffer = *buffer = NewBuffer(bytes, bytes / value->dims[0]);
   return true;
 }
 
@@ -220,9 +234,6 @@ bool Planner::MakeConstant() {
   const bool is_cast = node_->op.Is("Cast");
   const Constant* constant = FindConstant(node_->inputs[0]);
   if (is_cast && !(constant && constant->type == kHalf)) return PlanTensor(*FindTensorOperator(node_->op));
-  static const char* const kCastNames[] = {"to", "saturate", nullptr};
-  static const char* const kFillNames[] = {"value", nullptr};
-  if (!node_->attributes.AreAmong(is_cast ? kCastNames : kFillNames)) return false;
   Constant from = {};
   Value* value = NewValue(0);
   if (!value) return false;
@@ -261,8 +272,6 @@ bool Planner::MakeConstant() {
 }
 
 bool Planner::BinaryConv(bool is_packed, bool is_block, bool clips) {
-  static const char* const kNames[] = {"channels", "strides", "dilations", "pads", "group",
-                                       "pad_value", "layout", "low", "high", nullptr};
   static constexpr const float* Io::*kConvSteps[] = {&Io::scale, &Io::add};
   static constexpr const float* Io::*kBlockSteps[] = {&Io::scale, &Io::mul,   &Io::add,  &Io::residual,
                                                       &Io::pre,   &Io::slope, &Io::post, &Io::next_shift};
@@ -273,7 +282,7 @@ bool Planner::BinaryConv(bool is_packed, bool is_block, bool clips) {
   if (!Begin(Work::kConv)) return false;
   const Value* x = Map(0, 4);
   Constant weights;
-  if (!x || !attributes.AreAmong(kNames) || !attributes.Int("channels", 0, &channels) ||
+  if (!x || !attributes.Int("channels", 0, &channels) ||
       !attributes.Ints("strides", 2, 1, desc.stride) || !attributes.Ints("dilations", 2, 1, desc.dilation) ||
       !attributes.Ints("pads", 4, 0, desc.pad) || !attributes.Int("group", 1, &desc.group) ||
       !attributes.Int("pad_value", 0, &pad_value) || !attributes.Text("layout", "NCHW", &layout) ||
@@ -347,12 +356,11 @@ bool Planner::BinaryConv(bool is_packed, bool is_block, bool clips) {
 }
 
 bool Planner::Stem() {
-  static const char* const kNames[] = {"layout", "precision", nullptr};
   Span layout, precision;
   Constant weights;
   Begin(Work::kStem);
   const Value* x = Image(0);
-  if (!x || !node_->attributes.AreAmong(kNames) || !node_->attributes.Text("layout", "NCHW", &layout) ||
+  if (!x || !node_->attributes.Text("layout", "NCHW", &layout) ||
       !node_->attributes.Text("precision", "float32", &precision) || !Weights(1, kFloat, 4, &weights)) {
     return false;
   }
@@ -386,11 +394,10 @@ bool Planner::Stem() {
 }
 
 bool Planner::UpsampleAdd() {
-  static const char* const kNames[] = {nullptr};
   Begin(Work::kUpsampleAdd);
   const Value* x = Map(0, 4);
   const Value* added = x ? Map(1, 4) : nullptr;
-  if (!added || !node_->attributes.AreAmong(kNames)) return false;
+  if (!added) return false;
   const int64_t dims[] = {x->dims[0], 2 * x->dims[1], 2 * x->dims[2], x->dims[3]};
   if (x->is_bits || added->is_bits || !std::equal(dims, dims + 4, added->dims)) {
     return Refuse("adds a map that is not twice as large: the sides of the image do not suit the file");
@@ -402,11 +409,10 @@ bool Planner::UpsampleAdd() {
 }
 
 bool Planner::AveragePool() {
-  static const char* const kNames[] = {"ceil_mode", nullptr};
   int64_t ceil_mode;
   Begin(Work::kAveragePool);
   const Value* x = Map(0, 4);
-  if (!x || !node_->attributes.AreAmong(kNames) || !node_->attributes.Int("ceil_mode", 0, &ceil_mode)) return false;
+  if (!x || !node_->attributes.Int("ceil_mode", 0, &ceil_mode)) return false;
   if (x->is_bits || ceil_mode < 0 || ceil_mode > 1) return Refuse("has an unknown ceil_mode, or averages bits");
   rebnn_average_pool_io& io = step_->pool_io;
   io.n = x->dims[0];
@@ -442,7 +448,8 @@ bool Planner::ReadWindows(const Value& x, const int64_t* kernel, Windows* window
     if (left < 0) return Refuse("has a kernel larger than its input");
     windows->out[axis] = left / windows->stride[axis] + 1;
   }
-  return true;
+  const int64_t padded = Product({windows->channels, windows->Padded(0), windows->Padded(1), sizeof(float)});
+  return (padded >= 0 && padded <= PTRDIFF_MAX / 4) || Refuse("needs more memory than there can be");
 }
 
 bool Planner::MakeMatrix(const Constant& weights, int64_t depth, int64_t columns, int64_t term_step,
@@ -476,7 +483,6 @@ bool Planner::PlaceTerms(const Windows& windows, int64_t channels, int64_t** ter
 }
 
 bool Planner::Conv() {
-  static const char* const kNames[] = {"group", "auto_pad", "kernel_shape", "strides", "dilations", "pads", nullptr};
   int64_t group;
   Constant weights;
   const Value* x = Find(node_->inputs[0]);
@@ -484,7 +490,7 @@ bool Planner::Conv() {
   const bool is_map = x && x->buffer >= kGivenBuffers && !x->is_last && !x->is_sums && x->type == kFloat && x->rank == 4;
   Begin(is_map ? Work::kMapConv : Work::kImageConv);
   if (!is_map) x = Image(0);
-  if (!x || !node_->attributes.AreAmong(kNames) || !node_->attributes.Int("group", 1, &group) ||
+  if (!x || !node_->attributes.Int("group", 1, &group) ||
       !Weights(1, kFloat, 4, &weights)) {
     return false;
   }
@@ -508,19 +514,16 @@ bool Planner::Conv() {
     SetPlaces(windows, const_cast<int64_t*>(step_->matrix.places));
   }
   if (node_->input_count > 2 && !(step_->matrix.bias = Vector(2, columns))) return false;
-  step_->scratch = Product({windows.channels, windows.Padded(0), windows.Padded(1), sizeof(float)});
-  if (step_->scratch < 0) return Refuse("needs more memory than there can be");
+  step_->scratch = windows.channels * windows.Padded(0) * windows.Padded(1) * int64_t{sizeof(float)};
   step_->x = x->buffer;
   return AddValue(0, false, {1, columns, windows.out[0], windows.out[1]}, &step_->y, false);
 }
 
 bool Planner::MaxPool() {
-  static const char* const kNames[] = {"auto_pad", "kernel_shape", "strides", "dilations", "pads",
-                                       "ceil_mode", "storage_order", nullptr};
   int64_t ceil_mode, order;
   Begin(Work::kMaxPool);
   const Value* x = Find(node_->inputs[0]);
-  if (!node_->attributes.AreAmong(kNames) || !node_->attributes.Int("ceil_mode", 0, &ceil_mode) ||
+  if (!node_->attributes.Int("ceil_mode", 0, &ceil_mode) ||
       !node_->attributes.Int("storage_order", 0, &order)) {
     return false;
   }
@@ -543,14 +546,12 @@ bool Planner::MaxPool() {
 
 // Of a whole map.
 bool Planner::AverageMap() {
-  static const char* const kNames[] = {"auto_pad", "kernel_shape", "strides", "dilations", "pads",
-                                       "ceil_mode", "count_include_pad", nullptr};
   const Attributes& attributes = node_->attributes;
   Span auto_pad;
   int64_t kernel[2], dilations[2], pads[4];
   Begin(Work::kMean);
   const Value* x = Find(node_->inputs[0]);
-  if (!attributes.AreAmong(kNames) || !attributes.Text("auto_pad", "NOTSET", &auto_pad) ||
+  if (!attributes.Text("auto_pad", "NOTSET", &auto_pad) ||
       !attributes.Ints("kernel_shape", 2, 0, kernel) || !attributes.Ints("dilations", 2, 1, dilations) ||
       !attributes.Ints("pads", 4, 0, pads)) {
     return false;
@@ -570,14 +571,12 @@ bool Planner::AverageMap() {
 }
 
 bool Planner::RoiAlign() {
-  static const char* const kNames[] = {"output_height", "output_width", "spatial_scale", "sampling_ratio",
-                                       "coordinate_transformation_mode", nullptr};
   const Attributes& attributes = node_->attributes;
   Begin(Work::kRoiAlign);
   rebnn_roi_align_io& io = step_->roi_io;
   Span mode;
   const Value* x = Map(0, 4);
-  if (!x || !attributes.AreAmong(kNames) || !attributes.Int("output_height", 0, &io.bins[0]) ||
+  if (!x || !attributes.Int("output_height", 0, &io.bins[0]) ||
       !attributes.Int("output_width", 0, &io.bins[1]) || !attributes.Real("spatial_scale", 1, &io.spatial_scale) ||
       !attributes.Int("sampling_ratio", 0, &io.sampling_ratio) ||
       !attributes.Text("coordinate_transformation_mode", "half_pixel", &mode)) {
@@ -610,33 +609,27 @@ bool Planner::RoiAlign() {
 
 // Only the order of the sizes changes: maps lie with their channels last in any case.
 bool Planner::Transpose() {
-  static const char* const kNames[] = {"perm", nullptr};
   constexpr int64_t kToLast[] = {0, 2, 3, 1}, kToFirst[] = {0, 3, 1, 2};
   int64_t perm[4];
   const Value* x = Find(node_->inputs[0]);
-  if (!node_->attributes.AreAmong(kNames) || !node_->attributes.Ints("perm", 4, -1, perm)) return false;
+  if (!node_->attributes.Ints("perm", 4, -1, perm)) return false;
   if (!x || x->constant.type || (x->buffer < kGivenBuffers && x->integers == kNoBuffer) || x->is_bits || x->rank != 4 ||
       x->is_sums || !std::equal(perm, perm + 4, x->is_last ? kToFirst : kToLast)) {
     return Refuse("does not put the channels of a map last or first");
   }
-  Value* value = NewValue(0);
+  Value* value = CopyValue(*x);
   if (!value) return false;
-  const Span name = value->name;
-  *value = *x;
-  value->name = name;
   value->is_last = !x->is_last;
-  value->tensor = -1;
+  value->step = -1;  // whose sums have the bias of another axis here
   for (int axis = 0; axis < 4; ++axis) value->dims[axis] = x->dims[perm[axis]];
   return true;
 }
 
 bool Planner::MatMul() {
-  static const char* const kNames[] = {nullptr};
   Constant weights;
   const Value* given = Find(node_->inputs[0]);
   const bool is_integer = given && given->integers != kNoBuffer;
   Begin(is_integer ? Work::kIntegerProduct : Work::kProduct);
-  if (!node_->attributes.AreAmong(kNames)) return false;
   if (is_integer) return IntegerProduct(*given, false);
   const Value* x = Map(0, 4);
   if (!x || !Weights(1, kFloat, 2, &weights)) return false;
@@ -649,7 +642,6 @@ bool Planner::MatMul() {
 
 // The bias of a MatMul before it becomes a part of that.
 bool Planner::Add() {
-  static const char* const kNames[] = {nullptr};
   const Value* x = Find(node_->inputs[0]);
   const Constant* bias = FindConstant(node_->inputs[1]);
   Step* step = x && !x->constant.type && x->buffer >= kGivenBuffers && x->step >= 0 ? &model_.steps[x->step] : nullptr;
@@ -659,24 +651,17 @@ bool Planner::Add() {
                        CountUses(x->name) == 1 && bias && bias->rank == 1 && bias->dims[0] == columns &&
                        !step->matrix.bias && !step->integers.bias;
   if (!is_bias) return PlanTensor(*FindTensorOperator(node_->op));
-  if (!node_->attributes.AreAmong(kNames)) return false;
   const float*& to = is_integer ? step->integers.bias : step->matrix.bias;
   if (!(to = Vector(1, columns))) return false;
-  Value* value = NewValue(0);
-  if (!value) return false;
-  const Span name = value->name;
-  *value = *x;
-  value->name = name;
-  return true;
+  return CopyValue(*x);
 }
 
 bool Planner::ReduceMean() {
-  static const char* const kNames[] = {"keepdims", "noop_with_empty_axes", nullptr};
   int64_t keepdims;
   Constant axes;
   Begin(Work::kMean);
   const Value* x = Map(0, 4);
-  if (!x || !node_->attributes.AreAmong(kNames) || !node_->attributes.Int("keepdims", 1, &keepdims) ||
+  if (!x || !node_->attributes.Int("keepdims", 1, &keepdims) ||
       !Weights(1, kInt64, 1, &axes)) {
     return false;
   }
@@ -692,14 +677,13 @@ bool Planner::ReduceMean() {
 }
 
 bool Planner::Gemm() {
-  static const char* const kNames[] = {"alpha", "beta", "transA", "transB", nullptr};
   float alpha, beta;
   int64_t trans_a, trans_b;
   Constant weights;
   const Value* given = Find(node_->inputs[0]);
   const bool is_integer = given && given->integers != kNoBuffer;
   Begin(is_integer ? Work::kIntegerProduct : Work::kProduct);
-  if (!node_->attributes.AreAmong(kNames) || !node_->attributes.Real("alpha", 1, &alpha) ||
+  if (!node_->attributes.Real("alpha", 1, &alpha) ||
       !node_->attributes.Real("beta", 1, &beta) || !node_->attributes.Int("transA", 0, &trans_a) ||
       !node_->attributes.Int("transB", 0, &trans_b)) {
     return false;
@@ -718,11 +702,10 @@ bool Planner::Gemm() {
 }
 
 bool Planner::Softmax() {
-  static const char* const kNames[] = {"axis", nullptr};
   int64_t axis;
   Begin(Work::kSoftmax);
   const Value* x = Map(0, 2);
-  if (!x || !node_->attributes.AreAmong(kNames) || !node_->attributes.Int("axis", -1, &axis)) return false;
+  if (!x || !node_->attributes.Int("axis", -1, &axis)) return false;
   if (axis != 1 && axis != -1) return Refuse("is not over the classes");
   step_->x = x->buffer;
   step_->columns = x->dims[1];
@@ -730,37 +713,47 @@ bool Planner::Softmax() {
 }
 
 bool Planner::PlanNode() {
+  struct Names {
+    const char* of[10];  // ends with NULL
+  };
   struct Entry {
     const char* domain;
     const char* op;
     bool (*plan)(Planner&);
     int least_inputs, most_inputs, most_outputs;
+    Names attributes = {};
   };
+  static constexpr Names kBinary = {
+      {"channels", "strides", "dilations", "pads", "group", "pad_value", "layout", "low", "high"}};
   static constexpr Entry kEntries[] = {
-      {"", "ConstantOfShape", [](Planner& p) { return p.MakeConstant(); }, 1, 1, 1},
-      {"", "Cast", [](Planner& p) { return p.MakeConstant(); }, 1, 1, 1},
-      {"", "Conv", [](Planner& p) { return p.Conv(); }, 2, 3, 1},
-      {"", "Constant", [](Planner& p) { return p.NameConstant(); }, 0, 0, 1},
+      {"", "ConstantOfShape", [](Planner& p) { return p.MakeConstant(); }, 1, 1, 1, {{"value"}}},
+      {"", "Cast", [](Planner& p) { return p.MakeConstant(); }, 1, 1, 1, {{"to", "saturate"}}},
+      {"", "Conv", [](Planner& p) { return p.Conv(); }, 2, 3, 1,
+       {{"group", "auto_pad", "kernel_shape", "strides", "dilations", "pads"}}},
+      {"", "Constant", [](Planner& p) { return p.NameConstant(); }, 0, 0, 1, {{"value"}}},
       {"", "QuantizeLinear", [](Planner& p) { return p.Quantize(); }, 3, 3, 1},
-      {"", "DequantizeLinear", [](Planner& p) { return p.Dequantize(); }, 3, 3, 1},
-      {"", "MaxPool", [](Planner& p) { return p.MaxPool(); }, 1, 1, 1},
-      {"", "AveragePool", [](Planner& p) { return p.AverageMap(); }, 1, 1, 1},
-      {"", "Transpose", [](Planner& p) { return p.Transpose(); }, 1, 1, 1},
+      {"", "DequantizeLinear", [](Planner& p) { return p.Dequantize(); }, 3, 3, 1, {{"axis"}}},
+      {"", "MaxPool", [](Planner& p) { return p.MaxPool(); }, 1, 1, 1,
+       {{"auto_pad", "kernel_shape", "strides", "dilations", "pads", "ceil_mode", "storage_order"}}},
+      {"", "AveragePool", [](Planner& p) { return p.AverageMap(); }, 1, 1, 1,
+       {{"auto_pad", "kernel_shape", "strides", "dilations", "pads", "ceil_mode", "count_include_pad"}}},
+      {"", "Transpose", [](Planner& p) { return p.Transpose(); }, 1, 1, 1, {{"perm"}}},
       {"", "MatMul", [](Planner& p) { return p.MatMul(); }, 2, 2, 1},
       {"", "Add", [](Planner& p) { return p.Add(); }, 2, 2, 1},
-      {"", "ReduceMean", [](Planner& p) { return p.ReduceMean(); }, 2, 2, 1},
-      {"", "Gemm", [](Planner& p) { return p.Gemm(); }, 2, 3, 1},
-      {"", "Softmax", [](Planner& p) { return p.Softmax(); }, 1, 1, 1},
-      {"rebnn", "RealStem", [](Planner& p) { return p.Stem(); }, 4, 4, 1},
-      {"rebnn", "RealAveragePool", [](Planner& p) { return p.AveragePool(); }, 1, 1, 1},
-      {"rebnn", "RealRoiAlign", [](Planner& p) { return p.RoiAlign(); }, 3, 3, 1},
+      {"", "ReduceMean", [](Planner& p) { return p.ReduceMean(); }, 2, 2, 1, {{"keepdims", "noop_with_empty_axes"}}},
+      {"", "Gemm", [](Planner& p) { return p.Gemm(); }, 2, 3, 1, {{"alpha", "beta", "transA", "transB"}}},
+      {"", "Softmax", [](Planner& p) { return p.Softmax(); }, 1, 1, 1, {{"axis"}}},
+      {"rebnn", "RealStem", [](Planner& p) { return p.Stem(); }, 4, 4, 1, {{"layout", "precision"}}},
+      {"rebnn", "RealAveragePool", [](Planner& p) { return p.AveragePool(); }, 1, 1, 1, {{"ceil_mode"}}},
+      {"rebnn", "RealRoiAlign", [](Planner& p) { return p.RoiAlign(); }, 3, 3, 1,
+       {{"output_height", "output_width", "spatial_scale", "sampling_ratio", "coordinate_transformation_mode"}}},
       {"rebnn", "RealUpsampleAdd", [](Planner& p) { return p.UpsampleAdd(); }, 2, 2, 1},
-      {"rebnn", "BinaryConv", [](Planner& p) { return p.BinaryConv(false, false, false); }, 5, 5, 1},
-      {"rebnn", "BinaryBlock", [](Planner& p) { return p.BinaryConv(false, true, false); }, 11, 11, 2},
-      {"rebnn", "BinaryClipBlock", [](Planner& p) { return p.BinaryConv(false, true, true); }, 11, 11, 2},
-      {"rebnn", "PackedBinaryConv", [](Planner& p) { return p.BinaryConv(true, false, false); }, 4, 4, 1},
-      {"rebnn", "PackedBinaryBlock", [](Planner& p) { return p.BinaryConv(true, true, false); }, 10, 10, 2},
-      {"rebnn", "PackedBinaryClipBlock", [](Planner& p) { return p.BinaryConv(true, true, true); }, 10, 10, 2},
+      {"rebnn", "BinaryConv", [](Planner& p) { return p.BinaryConv(false, false, false); }, 5, 5, 1, kBinary},
+      {"rebnn", "BinaryBlock", [](Planner& p) { return p.BinaryConv(false, true, false); }, 11, 11, 2, kBinary},
+      {"rebnn", "BinaryClipBlock", [](Planner& p) { return p.BinaryConv(false, true, true); }, 11, 11, 2, kBinary},
+      {"rebnn", "PackedBinaryConv", [](Planner& p) { return p.BinaryConv(true, false, false); }, 4, 4, 1, kBinary},
+      {"rebnn", "PackedBinaryBlock", [](Planner& p) { return p.BinaryConv(true, true, false); }, 10, 10, 2, kBinary},
+      {"rebnn", "PackedBinaryClipBlock", [](Planner& p) { return p.BinaryConv(true, true, true); }, 10, 10, 2, kBinary},
   };
   for (const Entry& entry : kEntries) {
     if (!node_->domain.Is(entry.domain) || !node_->op.Is(entry.op)) continue;
@@ -768,7 +761,7 @@ bool Planner::PlanNode() {
         node_->output_count > entry.most_outputs) {
       return Refuse("has %d inputs and %d outputs", node_->input_count, node_->output_count);
     }
-    return entry.plan(*this);
+    return node_->attributes.AreAmong(entry.attributes.of) && entry.plan(*this);
   }
   const TensorOperator* what = node_->domain.Is("") ? FindTensorOperator(node_->op) : nullptr;
   return what ? PlanTensor(*what) : Refuse("is none that this reader knows; run the file with ONNX Runtime");
@@ -846,6 +839,12 @@ bool Planner::Plan(int64_t h, int64_t w) {
            static_cast<long long>(h));
       return false;
     }
+  }
+  const int64_t image_bytes = Product({image[1], h, w, sizeof(float)});
+  if (image_bytes < 0 || image_bytes > PTRDIFF_MAX / 4) {
+    Fail(REBNN_INVALID_ARGUMENT, "rebnn_model_load: an image of %lld x %lld pixels is larger than memory can be.",
+         static_cast<long long>(w), static_cast<long long>(h));
+    return false;
   }
   Value& first = values_[value_count_++];
   first.name = file_.input;

@@ -119,11 +119,10 @@ bool Planner::AddIntegers(int index, int64_t columns) {
 }
 
 bool Planner::IntegerConv(const Value& x) {
-  static const char* const kNames[] = {"group", "auto_pad", "kernel_shape", "strides", "dilations", "pads", nullptr};
   int64_t group;
   Begin(Work::kIntegerConv);
   const Value* weights = Find(node_->inputs[1]);
-  if (!node_->attributes.AreAmong(kNames) || !node_->attributes.Int("group", 1, &group)) return false;
+  if (!node_->attributes.Int("group", 1, &group)) return false;
   if (!weights || weights->constant.type != kInt8 || weights->constant.rank != 4 || weights->axis != 0 || group != 1 ||
       x.type != kFloat || x.is_last || x.rank != 4 || weights->constant.dims[1] != x.dims[1]) {
     return Refuse("does not multiply a quantised map by quantised weights that suit it");
@@ -137,9 +136,7 @@ bool Planner::IntegerConv(const Value& x) {
   }
   if (!(step_->integers.factor = Factors(*weights, columns, x.unit, 1))) return false;
   if (!AddIntegers(2, columns)) return false;
-  const int64_t map = Product({windows.channels, windows.Padded(0), windows.Padded(1), sizeof(int16_t)});
-  if (map < 0 || map > PTRDIFF_MAX / 4) return Refuse("needs more memory than there can be");
-  step_->sums = RoomOf(map / static_cast<int64_t>(sizeof(int16_t)));
+  step_->sums = RoomOf(windows.channels * windows.Padded(0) * windows.Padded(1));
   step_->scratch = step_->sums + IntegerScratch(columns);
   step_->x = x.integers;
   Use(x.integers);
@@ -172,10 +169,9 @@ bool Planner::IntegerProduct(const Value& x, bool is_transposed) {
 }
 
 bool Planner::Quantize() {
-  static const char* const kNames[] = {nullptr};
   float unit, zero;
   const Value* x = Find(node_->inputs[0]);
-  if (!node_->attributes.AreAmong(kNames) || !FindUnit(1, &unit, &zero)) return false;
+  if (!FindUnit(1, &unit, &zero)) return false;
   Integers integers = {};
   integers.low = -zero;
   integers.high = kMostLevel - zero;
@@ -202,13 +198,9 @@ bool Planner::Quantize() {
     CountImages(*x);
     Use(x->buffer);
   }
-  Value* y = NewValue(0);
+  Value* y = CopyValue(*x);
   if (!y) return false;
-  const Span name = y->name;
-  *y = *x;
-  y->name = name;
   y->is_sums = false;
-  y->tensor = -1;
   y->type = kUint8;
   y->unit = unit;
   y->axis = static_cast<int64_t>(zero);
@@ -216,16 +208,14 @@ bool Planner::Quantize() {
   y->buffer = kNoBuffer;
   if (!x->is_sums) {
     const int64_t bytes = RoomOf(step_->images * step_->rows), image_bytes = step_->rows * int64_t{sizeof(int16_t)};
-    y->integers = step_->y = model_.buffer_count++;
-    model_.buffers[y->integers] = {bytes, model_.step_count - 1, model_.step_count - 1, 0, image_bytes};
+    y->integers = step_->y = NewBuffer(bytes, image_bytes);
   }
   return true;
 }
 
 bool Planner::Dequantize() {
-  static const char* const kNames[] = {"axis", nullptr};
   int64_t axis;
-  if (!node_->attributes.AreAmong(kNames) || !node_->attributes.Int("axis", 1, &axis)) return false;
+  if (!node_->attributes.Int("axis", 1, &axis)) return false;
   const Value* x = Find(node_->inputs[0]);
   const Constant *numbers = FindConstant(node_->inputs[0]), *units = FindConstant(node_->inputs[1]),
                  *zeros = FindConstant(node_->inputs[2]);
@@ -253,11 +243,8 @@ bool Planner::Dequantize() {
     for (int j = 0; j < node.input_count; ++j) is_read |= node.inputs[j] == node_->outputs[0];
   }
   if (is_read) Begin(Work::kDequantize);
-  Value* y = NewValue(0);
+  Value* y = CopyValue(*x);
   if (!y) return false;
-  const Span name = y->name;
-  *y = *x;
-  y->name = name;
   y->type = kFloat;
   if (!is_read) return true;
   step_->x = x->integers;
@@ -265,9 +252,8 @@ bool Planner::Dequantize() {
   step_->rows = x->Count(1, x->rank);
   CountImages(*x);
   Use(x->integers);
-  const int64_t image_bytes = step_->rows * int64_t{sizeof(float)}, bytes = step_->images * image_bytes;
-  y->buffer = step_->y = model_.buffer_count++;
-  model_.buffers[y->buffer] = {bytes, model_.step_count - 1, model_.step_count - 1, 0, image_bytes};
+  const int64_t image_bytes = step_->rows * int64_t{sizeof(float)};
+  y->buffer = step_->y = NewBuffer(step_->images * image_bytes, image_bytes);
   return true;
 }
 

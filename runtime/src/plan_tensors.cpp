@@ -8,9 +8,7 @@
 namespace rebnn {
 
 bool Planner::NameConstant() {
-  static const char* const kNames[] = {"value", nullptr};
   Constant constant;
-  if (!node_->attributes.AreAmong(kNames)) return false;
   if (!node_->attributes.Tensor("value", &constant)) return Refuse("has no value stored as raw bytes");
   Value* value = NewValue(0);
   if (!value) return false;
@@ -20,6 +18,10 @@ bool Planner::NameConstant() {
 
 int Planner::TensorOf(int index, bool any_layout) {
   Value* value = const_cast<Value*>(Find(node_->inputs[index]));
+  if (value && !value->constant.type && !value->is_last && !any_layout) {
+    Refuse("does not read a map with its channels last as input %d", index);
+    return -1;
+  }
   if (value && value->tensor >= 0) return value->tensor;
   const Constant* constant = value && value->constant.type ? &value->constant : FindConstant(node_->inputs[index]);
   Tensor tensor = {};
@@ -46,7 +48,7 @@ int Planner::TensorOf(int index, bool any_layout) {
     for (int64_t at = 0; at < tensor.room; at += once) std::memcpy(to + at, constant->raw.data, once);
   } else {
     if (!value || value->buffer == kNoBuffer || value->buffer == kImageBuffer || value->is_bits || value->is_sums ||
-        (value->type != kFloat && value->type != kInt64) || (!value->is_last && !any_layout)) {
+        (value->type != kFloat && value->type != kInt64)) {
       Refuse("does not read the result of an earlier node as input %d", index);
       return -1;
     }
@@ -95,7 +97,7 @@ bool Planner::PlanTensor(const TensorOperator& what) {
       !attributes.Int("axis", node_->op.Is("TopK") ? -1 : 0, &node.axis) || !attributes.Int("start", 0, &node.start) ||
       !attributes.Int("end", kMostDims, &node.end) ||
       !attributes.Int(node_->op.Is("Split") ? "num_outputs" : "to", 0, &node.to) ||
-      !attributes.Int("allowzero", 0, &allowzero) || !attributes.Int("keepdims", 0, &keepdims) ||
+      !attributes.Int("allowzero", 0, &allowzero) || !attributes.Int("keepdims", std::strncmp(what.op, "Reduce", 6) == 0, &keepdims) ||
       !attributes.Int("noop_with_empty_axes", 0, &empty_axes) || !attributes.Int("largest", 1, &largest) ||
       !attributes.Int("center_point_box", 0, &center)) {
     return false;
@@ -106,11 +108,8 @@ bool Planner::PlanTensor(const TensorOperator& what) {
   const Value* first = Find(node_->inputs[0]);
   if (is_relu && first && first->is_sums) {
     if (CountUses(first->name) != 1) return Refuse("reads sums that others read, too");
-    Value* value = NewValue(0);
+    Value* value = CopyValue(*first);
     if (!value) return false;
-    const Span name = value->name;
-    *value = *first;
-    value->name = name;
     return value->is_cut = true;
   }
   const bool is_last = !is_relu || !first || first->constant.type || first->is_last;
@@ -140,7 +139,7 @@ bool Planner::PlanTensor(const TensorOperator& what) {
     }
     void* scratch = Keep(TensorScratch(node, x), 1);
     if (!scratch) return false;
-    const char* wrong = what.compute ? what.compute(node, x, y, scratch) : nullptr;
+    const char* wrong = what.compute ? ComputeTensorNode(node, x, y, scratch) : nullptr;
     if (wrong) return Refuse("%s", wrong);
     for (int i = 0; i < what.outputs; ++i) {
       y[i]->room = TensorBytes(*y[i]);
@@ -155,10 +154,7 @@ bool Planner::PlanTensor(const TensorOperator& what) {
   for (int i = 0; i < node.input_count; ++i) Use(x[i]->buffer);
   for (int i = 0; i < what.outputs; ++i) {
     y[i]->buffer = x[0]->buffer;
-    if (what.compute) {
-      y[i]->buffer = model_.buffer_count++;
-      model_.buffers[y[i]->buffer] = {y[i]->room, model_.step_count - 1, model_.step_count - 1, 0, 0};
-    }
+    if (what.compute) y[i]->buffer = NewBuffer(y[i]->room, 0);
     node.outputs[i] = model_.tensor_count;
     if (!AddTensor(i, *y[i], is_last)) return false;
   }

@@ -129,6 +129,10 @@ class Planner {
   bool Begin(Work work);
   bool AddValue(int index, bool is_bits, std::initializer_list<int64_t> dims, int* buffer, bool is_last = true);
   Value* NewValue(int index);
+  // Gives the numbers of a value the name of the node's result.
+  Value* CopyValue(const Value& x);
+  // A buffer that the step at hand writes.
+  int NewBuffer(int64_t bytes, int64_t image_bytes);
 
   const OnnxFile& file_;
   rebnn_model& model_;

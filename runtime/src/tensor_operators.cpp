@@ -468,7 +468,7 @@ const char* ConcatSizes(const TensorNode& node, const Tensor* const* x, Tensor* 
     for (int other = 0; other < x[0]->rank; ++other) {
       if (other != axis && x[i]->dims[other] != x[0]->dims[other]) return "has inputs of sizes that do not suit each other";
     }
-    y[0]->dims[axis] += x[i]->dims[axis];
+    if ((y[0]->dims[axis] += x[i]->dims[axis]) > kMaxSide) return "makes a size out of range";
   }
   return nullptr;
 }
@@ -697,8 +697,12 @@ const TensorOperator* FindTensorOperator(Span op) {
 
 int64_t TensorBytes(const Tensor& tensor) {
   int64_t bytes = SizeOf(tensor.type);
-  for (int axis = 0; axis < tensor.rank && bytes >= 0; ++axis) bytes = Product({bytes, tensor.dims[axis]});
-  return bytes > PTRDIFF_MAX / 4 ? -1 : bytes;
+  // As if no side were 0, so that no product of some of them is too large.
+  for (int axis = 0; axis < tensor.rank; ++axis) {
+    bytes = Product({bytes, std::max<int64_t>(tensor.dims[axis], 1)});
+    if (bytes < 0 || bytes > PTRDIFF_MAX / 4) return -1;
+  }
+  return tensor.Count() ? bytes : 0;
 }
 
 int64_t TensorScratch(const TensorNode& node, const Tensor* const* x) {
@@ -724,7 +728,11 @@ const char* RunTensorNode(const TensorNode& node, Tensor* tensors, void* scratch
     const int64_t bytes = TensorBytes(*y[i]);
     if (bytes < 0 || bytes > y[i]->room) return "gives more numbers than were planned";
   }
-  return node.what->compute(node, x, y, scratch);
+  return ComputeTensorNode(node, x, y, scratch);
+}
+
+const char* ComputeTensorNode(const TensorNode& node, const Tensor* const* x, Tensor* const* y, void* scratch) {
+  return y[0]->Count() ? node.what->compute(node, x, y, scratch) : nullptr;
 }
 
 }  // namespace rebnn

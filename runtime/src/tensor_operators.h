@@ -63,6 +63,9 @@ int64_t TensorBytes(const Tensor& tensor);
 // Bytes of scratch memory that a node needs at most.
 int64_t TensorScratch(const TensorNode& node, const Tensor* const* x);
 
+// Computes results whose sizes are set. One without numbers takes no time, however large its other sides are.
+const char* ComputeTensorNode(const TensorNode& node, const Tensor* const* x, Tensor* const* y, void* scratch);
+
 // Computes a node in the memory of its results; what is wrong, or NULL.
 const char* RunTensorNode(const TensorNode& node, Tensor* tensors, void* scratch);
 

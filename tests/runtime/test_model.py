@@ -292,9 +292,31 @@ def add_an_attribute(graph: onnx.GraphProto) -> None:
     graph.node[-1].attribute.append(onnx.helper.make_attribute('temperature', 2))
 
 
+def flatten_channels_first(graph: onnx.GraphProto) -> None:
+    output = node_of(graph, 'Conv').output[0]
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array([1, -1]), 'flat'))
+    graph.node.append(onnx.helper.make_node('Relu', [output], ['cut']))
+    graph.node.append(onnx.helper.make_node('Reshape', ['cut', 'flat'], ['row']))
+
+
+def add_along_the_width(graph: onnx.GraphProto) -> None:
+    numbers = {'square': np.eye(16, 32, dtype=np.float32), 'bias': np.ones(32, np.float32)}
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in numbers.items())
+    for operator, inputs, output, perm in (
+        ('Transpose', [node_of(graph, 'Conv').output[0]], 'last', [0, 2, 3, 1]),
+        ('MatMul', ['last', 'square'], 'product', None),
+        ('Transpose', ['product'], 'first', [0, 3, 1, 2]),
+        ('Add', ['first', 'bias'], 'sum', None),
+    ):
+        attributes = {'perm': perm} if perm else {}
+        graph.node.append(onnx.helper.make_node(operator, inputs, [output], **attributes))
+
+
 @pytest.mark.parametrize(
     ('change', 'sentence'),
     [
+        (flatten_channels_first, 'the node Reshape .* does not read a map with its channels last'),
+        (add_along_the_width, 'the node Add .* does not read a map with its channels last'),
         (rename_operator, 'the node LogSoftmax .* is none that this reader knows'),
         (make_a_cycle, 'the node Conv .* does not read the (image|map)'),
         (ask_for_a_huge_border, 'the node Conv .* out of range'),
@@ -376,6 +398,10 @@ def forget_a_size(graph: onnx.GraphProto) -> None:
     del graph.input[1]
 
 
+def keep_what_is_reduced(graph: onnx.GraphProto) -> None:
+    del node_of(graph, 'ReduceMax').attribute[:]
+
+
 def fill_nothing(graph: onnx.GraphProto) -> None:
     shape = onnx.numpy_helper.from_array(np.array([0, 1 << 62, 8]), 'shape of nothing')
     graph.initializer.append(shape)
@@ -394,6 +420,7 @@ def forget_the_weights(graph: onnx.GraphProto) -> None:
 @pytest.mark.parametrize(
     ('change', 'sentence'),
     [
+        (keep_what_is_reduced, 'the node ReduceMax .* has an attribute that no packed model has'),
         (fill_nothing, 'the node ConstantOfShape .* makes a constant with a size out of range'),
         (forget_the_weights, 'the node DequantizeLinear .* does not read integers'),
         (suppress_by_class, 'the node NonMaxSuppression .* has 5 inputs'),
@@ -431,6 +458,40 @@ def test_a_limit_beyond_all_scores_chooses_all_of_them():
         detect(data, noise(0, 32, 32), (32, 32)) for data in (NANO.read_bytes(), changed(choose_all, NANO))
     )
     assert all((ours == theirs).all() for ours, theirs in zip(found, expected, strict=True))
+
+
+def test_an_image_larger_than_memory_is_refused():
+    side = 2**31 - 1
+    with pytest.raises(Refused, match='larger than memory can be'), loaded(CLASSIFIER.read_bytes(), side, side):
+        pass
+
+
+def expand_nothing(graph: onnx.GraphProto) -> None:
+    numbers = {'one': np.zeros((1, 1, 1, 4), np.float32), 'from': np.array([0]), 'axis': np.array([3])}
+    numbers['size'] = np.array([2**31 - 1, 1, 2**27, 0])
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in numbers.items())
+    graph.node.append(onnx.helper.make_node('Slice', ['one', 'from', 'from', 'axis'], ['none']))
+    graph.node.append(onnx.helper.make_node('Expand', ['none', 'size'], ['nothing']))
+
+
+def test_a_tensor_without_numbers_takes_no_time():
+    image = normal(0, 8, 8)
+    assert (run(changed(expand_nothing), image) == run(CLASSIFIER.read_bytes(), image)).all()
+
+
+def quantize_the_map_of_regions(graph: onnx.GraphProto) -> None:
+    lower_the_threshold(graph)
+    at = [node.op_type for node in graph.node].index('RealRoiAlign')
+    numbers = {'unit': np.float32(0.05), 'zero': np.uint8(128)}
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in numbers.items())
+    given, graph.node[at].input[0] = graph.node[at].input[0], 'real'
+    graph.node.insert(at, onnx.helper.make_node('DequantizeLinear', ['whole', *numbers], ['real']))
+    graph.node.insert(at, onnx.helper.make_node('QuantizeLinear', [given, *numbers], ['whole']))
+
+
+def test_every_region_of_a_quantised_map_has_the_bits_of_onnx_runtime(tmp_path):
+    data = changed(quantize_the_map_of_regions, TWO_STAGES)
+    assert compare_detections(data, tmp_path, [(noise(0, 64, 96), (64, 96))]) > [0]
 
 
 def test_other_tasks_are_refused():

@@ -224,15 +224,33 @@ def damaged(data: bytes) -> bytes:
     return data[:at] + b'?' + data[at + 1 :]
 
 
+def count_beyond_32_bits(data: bytes) -> bytes:
+    """Integers in a constant, and one whose wrong fields made the sum of all sizes 0."""
+    model = onnx.load_from_string(remove_seal(data))
+    stored = onnx.TensorProto(dims=[4 << 20], data_type=onnx.TensorProto.UINT8, int32_data=bytes(4 << 20))
+    other = onnx.TensorProto(raw_data=bytes(1 << 20)).SerializeToString() + b'\x28\x00' * (4096 - 4)
+    graph = model.graph.SerializeToString()
+    for tensor in (stored.SerializeToString(), other):
+        graph += b'\x2a' + varint(len(tensor)) + tensor
+    model.ClearField('graph')
+    return seal(model.SerializeToString() + b'\x3a' + varint(len(graph)) + graph)
+
+
+def varint(number: int) -> bytes:
+    rest = b'' if number < 128 else varint(number >> 7)
+    return bytes([number & 127 | 128 * bool(rest)]) + rest
+
+
 @pytest.mark.parametrize(
     ('change', 'sentence'),
     [
+        (count_beyond_32_bits, 'rebnn_model_load: .* stored twice'),
         (lambda data: data[: len(data) // 2], 'not a whole ONNX file'),
         (lambda data: b'', 'not a packed model'),
         (lambda data: b'GIF89a', 'ONNX file'),
         (damaged, 'rebnn_model_load: .*'),
     ],
-    ids=['half', 'empty', 'other', 'damaged'],
+    ids=['wrapped', 'half', 'empty', 'other', 'damaged'],
 )
 def test_other_files_are_refused(module, change, sentence, tmp_path):
     said = in_node(module, tmp_path, change(CLASSIFIER.read_bytes()), as_image('zoo:horse.png'), [32, 32])
