@@ -282,8 +282,8 @@ bool Planner::BinaryConv(bool is_packed, bool is_block, bool clips) {
   if (!Begin(Work::kConv)) return false;
   const Value* x = Map(0, 4);
   Constant weights;
-  if (!x || !attributes.Int("channels", 0, &channels) ||
-      !attributes.Ints("strides", 2, 1, desc.stride) || !attributes.Ints("dilations", 2, 1, desc.dilation) ||
+  if (!x || !attributes.Int("channels", 0, &channels) || !attributes.Ints("strides", 2, 1, desc.stride) ||
+      !attributes.Ints("dilations", 2, 1, desc.dilation) ||
       !attributes.Ints("pads", 4, 0, desc.pad) || !attributes.Int("group", 1, &desc.group) ||
       !attributes.Int("pad_value", 0, &pad_value) || !attributes.Text("layout", "NCHW", &layout) ||
       !Weights(1, kUint8, 4, &weights)) {
@@ -490,10 +490,7 @@ bool Planner::Conv() {
   const bool is_map = x && x->buffer >= kGivenBuffers && !x->is_last && !x->is_sums && x->type == kFloat && x->rank == 4;
   Begin(is_map ? Work::kMapConv : Work::kImageConv);
   if (!is_map) x = Image(0);
-  if (!x || !node_->attributes.Int("group", 1, &group) ||
-      !Weights(1, kFloat, 4, &weights)) {
-    return false;
-  }
+  if (!x || !node_->attributes.Int("group", 1, &group) || !Weights(1, kFloat, 4, &weights)) return false;
   Windows& windows = step_->windows;
   if (group != 1 || weights.dims[1] != x->dims[1]) return Refuse("has groups, or weights for another image");
   if (!ReadWindows(*x, weights.dims + 2, &windows)) return false;
@@ -523,10 +520,8 @@ bool Planner::MaxPool() {
   int64_t ceil_mode, order;
   Begin(Work::kMaxPool);
   const Value* x = Find(node_->inputs[0]);
-  if (!node_->attributes.Int("ceil_mode", 0, &ceil_mode) ||
-      !node_->attributes.Int("storage_order", 0, &order)) {
-    return false;
-  }
+  const Attributes& attributes = node_->attributes;
+  if (!attributes.Int("ceil_mode", 0, &ceil_mode) || !attributes.Int("storage_order", 0, &order)) return false;
   if (!x || x->constant.type || x->buffer < kGivenBuffers || x->is_last || x->rank != 4 || ceil_mode || order ||
       x->type != kFloat) {
     return Refuse("does not follow a convolution, or has a ceil_mode");
@@ -551,9 +546,8 @@ bool Planner::AverageMap() {
   int64_t kernel[2], dilations[2], pads[4];
   Begin(Work::kMean);
   const Value* x = Find(node_->inputs[0]);
-  if (!attributes.Text("auto_pad", "NOTSET", &auto_pad) ||
-      !attributes.Ints("kernel_shape", 2, 0, kernel) || !attributes.Ints("dilations", 2, 1, dilations) ||
-      !attributes.Ints("pads", 4, 0, pads)) {
+  if (!attributes.Text("auto_pad", "NOTSET", &auto_pad) || !attributes.Ints("kernel_shape", 2, 0, kernel) ||
+      !attributes.Ints("dilations", 2, 1, dilations) || !attributes.Ints("pads", 4, 0, pads)) {
     return false;
   }
   if (!x || x->constant.type || x->buffer < kGivenBuffers || x->is_last || x->is_sums || x->rank != 4 ||
@@ -661,10 +655,7 @@ bool Planner::ReduceMean() {
   Constant axes;
   Begin(Work::kMean);
   const Value* x = Map(0, 4);
-  if (!x || !node_->attributes.Int("keepdims", 1, &keepdims) ||
-      !Weights(1, kInt64, 1, &axes)) {
-    return false;
-  }
+  if (!x || !node_->attributes.Int("keepdims", 1, &keepdims) || !Weights(1, kInt64, 1, &axes)) return false;
   const int64_t rows_and_columns[] = {1, 2};
   if (x->is_bits || keepdims || axes.raw.size != sizeof rows_and_columns ||
       std::memcmp(axes.raw.data, rows_and_columns, sizeof rows_and_columns) != 0) {
@@ -683,9 +674,9 @@ bool Planner::Gemm() {
   const Value* given = Find(node_->inputs[0]);
   const bool is_integer = given && given->integers != kNoBuffer;
   Begin(is_integer ? Work::kIntegerProduct : Work::kProduct);
-  if (!node_->attributes.Real("alpha", 1, &alpha) ||
-      !node_->attributes.Real("beta", 1, &beta) || !node_->attributes.Int("transA", 0, &trans_a) ||
-      !node_->attributes.Int("transB", 0, &trans_b)) {
+  const Attributes& attributes = node_->attributes;
+  if (!attributes.Real("alpha", 1, &alpha) || !attributes.Real("beta", 1, &beta) ||
+      !attributes.Int("transA", 0, &trans_a) || !attributes.Int("transB", 0, &trans_b)) {
     return false;
   }
   if (alpha != 1 || beta != 1 || trans_a || trans_b != 1) return Refuse("is not a linear layer");
