@@ -227,8 +227,10 @@ def damaged(data: bytes) -> bytes:
 def count_beyond_32_bits(data: bytes) -> bytes:
     """Integers in a constant, and one whose wrong fields made the sum of all sizes 0."""
     model = onnx.load_from_string(remove_seal(data))
-    stored = onnx.TensorProto(dims=[4 << 20], data_type=onnx.TensorProto.UINT8, int32_data=bytes(4 << 20))
-    other = onnx.TensorProto(raw_data=bytes(1 << 20)).SerializeToString() + b'\x28\x00' * (4096 - 4)
+    stored = onnx.TensorProto(
+        name='stored', dims=[4 << 20], data_type=onnx.TensorProto.UINT8, int32_data=bytes(4 << 20)
+    )
+    other = onnx.TensorProto(name='other', raw_data=bytes(1 << 20)).SerializeToString() + b'\x28\x00' * (4096 - 4)
     graph = model.graph.SerializeToString()
     for tensor in (stored.SerializeToString(), other):
         graph += b'\x2a' + varint(len(tensor)) + tensor
