@@ -97,7 +97,8 @@ bool Planner::PlanTensor(const TensorOperator& what) {
       !attributes.Int("axis", node_->op.Is("TopK") ? -1 : 0, &node.axis) || !attributes.Int("start", 0, &node.start) ||
       !attributes.Int("end", kMostDims, &node.end) ||
       !attributes.Int(node_->op.Is("Split") ? "num_outputs" : "to", 0, &node.to) ||
-      !attributes.Int("allowzero", 0, &allowzero) || !attributes.Int("keepdims", std::strncmp(what.op, "Reduce", 6) == 0, &keepdims) ||
+      !attributes.Int("allowzero", 0, &allowzero) ||
+      !attributes.Int("keepdims", std::strncmp(what.op, "Reduce", 6) == 0, &keepdims) ||
       !attributes.Int("noop_with_empty_axes", 0, &empty_axes) || !attributes.Int("largest", 1, &largest) ||
       !attributes.Int("center_point_box", 0, &center)) {
     return false;
