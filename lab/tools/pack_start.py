@@ -1,9 +1,10 @@
-"""Write the backbone of a trained classifier as a start of the package, which detectors take as rebnn://NAME.
+"""Write a trained network as a start of the package, which detectors take as rebnn://NAME.
 
     python -m lab.tools.pack_start work_dirs/one_bit_tiny_classes/epoch_12.pth rebnn_mm/starts/one_bit_tiny.npz
 
-Weights become int8 with a factor per output channel, the rest stays float32. Detectors designed for one bit take BGR
-images: the first layer of a classifier of RGB images is turned round.
+Of a classifier it is the backbone, of a detector all of it. Weights become int8 with a factor per output channel, the
+rest stays float32. Detectors designed for one bit take BGR images: the first layer of a classifier of RGB images is
+turned round.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.checkpoint import SCALE, check_checkpoint_file
 from rebnn_mm.utils.command_line import check_writable
 
+PARTS = ('backbone.', 'neck.', 'bbox_head.')
+
 
 def pack_start(checkpoint: str | Path, out: Path) -> None:
-    """Write the backbone that a checkpoint holds to ``out``, an .npz file.
+    """Write the backbone of a checkpoint, and neck and head of a detector's, to ``out``, an .npz file.
 
     Raises:
         RebnnError: it holds no backbone, or does not say in which order its channels of colour are.
     """
     content = torch.load(checkpoint, map_location='cpu', weights_only=False)
-    state = {key: value for key, value in content['state_dict'].items() if key.startswith('backbone.')}
-    if not state or 'cfg' not in content.get('meta', {}):
+    state = {key: value for key, value in content['state_dict'].items() if key.startswith(PARTS)}
+    if not any(key.startswith('backbone.') for key in state) or 'cfg' not in content.get('meta', {}):
         raise RebnnError(
-            'it is not the checkpoint of a classifier.', str(checkpoint), 'Take one of mmengine with its config.'
+            'it is not the checkpoint of a classifier or detector.', str(checkpoint), 'Take one of mmengine with its config.'
         )
     preprocessor = Config.fromstring(content['meta']['cfg'], '.py').model.data_preprocessor
     if preprocessor.get('to_rgb'):
@@ -64,7 +67,7 @@ def to_int8(weight: Tensor) -> tuple[Tensor, Tensor]:
 @report_errors
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('checkpoint', help='of a classifier, with its config in it, as mmengine writes it')
+    parser.add_argument('checkpoint', help='of mmengine, with its config in it')
     parser.add_argument('out', type=Path, help='.npz file to write')
     args = parser.parse_args()
     check_checkpoint_file(args.checkpoint)

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from rebnn_mm.errors import RebnnError, did_you_mean
 
 STARTS = Path(__file__).resolve().parents[1] / 'starts'
-"""Backbones of trained classifiers, ``<name>.npz`` with its card ``<name>.md``; ``rebnn://<name>`` names one."""
+"""Trained backbones and detectors, ``<name>.npz`` with its card ``<name>.md``; ``rebnn://<name>`` names one."""
 
 SCALE = 'scale of '
 """Begins the name of the factor, in the file of a start, by which int8 values are multiplied."""

@@ -5,6 +5,7 @@ import pytest
 import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
+from mmengine.runner import load_checkpoint
 
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
@@ -54,6 +55,25 @@ def test_a_detector_sees_with_its_start_what_the_classifier_saw(to_rgb, tmp_path
     assert (found - expected).norm() < 0.02 * expected.norm()
 
 
+def test_a_detector_of_other_classes_finds_boxes_with_all_of_a_detector(tmp_path, monkeypatch):
+    torch.manual_seed(0)
+    cfg = Config.fromfile(ROOT / 'configs/one_bit/tiny_teacher_bccd.py')
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        taught = MODELS.build(cfg.model).eval()
+        cfg.model.bbox_head.num_classes = 1
+        started = MODELS.build(cfg.model).eval()
+    torch.save(dict(state_dict=taught.state_dict(), meta=dict(cfg=cfg.pretty_text)), tmp_path / 'epoch_1.pth')
+    pack_start(tmp_path / 'epoch_1.pth', tmp_path / 'whole.npz')
+    monkeypatch.setattr(checkpoint, 'STARTS', tmp_path)
+    images = torch.randn(1, 3, 64, 64)
+    with torch.inference_mode():
+        expected = taught(images)[1][0]
+        before = started(images)[1][0]
+        load_checkpoint(started, 'rebnn://whole', map_location='cpu', logger='silent')
+        found = started(images)[1][0]
+    assert (found - expected).norm() < 0.05 * expected.norm() < (before - expected).norm()
+
+
 def test_weights_are_int8_and_the_rest_is_as_it_was(tmp_path):
     with DefaultScope.overwrite_default_scope('mmpretrain'):
         taught = MODELS.build(classifier(False).model)
@@ -71,7 +91,7 @@ def test_weights_are_int8_and_the_rest_is_as_it_was(tmp_path):
         assert not [key for key in stored.files if 'head' in key]
 
 
-def test_what_is_no_classifier_is_refused(tmp_path):
+def test_what_is_neither_is_refused(tmp_path):
     torch.save(dict(state_dict={'conv.weight': torch.zeros(1)}), tmp_path / 'other.pth')
     message = refusal(pack_start, tmp_path / 'other.pth', tmp_path / 'x.npz')
-    assert 'other.pth: it is not the checkpoint of a classifier.' in message and not (tmp_path / 'x.npz').exists()
+    assert 'other.pth: it is not the checkpoint of a classifier or detector.' in message and not (tmp_path / 'x.npz').exists()
