@@ -35,7 +35,7 @@ def pack_start(checkpoint: str | Path, out: Path) -> None:
     state = {key: value for key, value in content['state_dict'].items() if key.startswith(PARTS)}
     if not any(key.startswith('backbone.') for key in state) or 'cfg' not in content.get('meta', {}):
         raise RebnnError(
-            'it is not the checkpoint of a classifier or detector.', str(checkpoint), 'Take one of mmengine with its config.'
+            'not the checkpoint of a classifier or detector.', str(checkpoint), 'Take one of mmengine with its config.'
         )
     preprocessor = Config.fromstring(content['meta']['cfg'], '.py').model.data_preprocessor
     if preprocessor.get('to_rgb'):

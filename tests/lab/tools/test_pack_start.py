@@ -94,4 +94,6 @@ def test_weights_are_int8_and_the_rest_is_as_it_was(tmp_path):
 def test_what_is_neither_is_refused(tmp_path):
     torch.save(dict(state_dict={'conv.weight': torch.zeros(1)}), tmp_path / 'other.pth')
     message = refusal(pack_start, tmp_path / 'other.pth', tmp_path / 'x.npz')
-    assert 'other.pth: it is not the checkpoint of a classifier or detector.' in message and not (tmp_path / 'x.npz').exists()
+    assert (
+        'other.pth: not the checkpoint of a classifier or detector.' in message and not (tmp_path / 'x.npz').exists()
+    )
