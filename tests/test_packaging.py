@@ -120,7 +120,7 @@ def test_wheel_holds_these_rooms_and_no_laboratory(installed):
 
 def test_wheel_holds_starts_each_with_its_card(installed):
     starts = files(installed / 'rebnn_mm' / 'starts', '*')
-    assert starts == {'one_bit_tiny.md', 'one_bit_tiny.npz'}
+    assert starts == {f'one_bit_{name}{end}' for name in ('tiny', 'tiny_photos') for end in ('.md', '.npz')}
 
 
 def test_installed_package_finds_its_own_configs(installed):

@@ -22,11 +22,13 @@ for name, label in (
         dict(name=f'{name}_four_times', label=f'{label}, fp32 (8)', config=rival, budget=longer),
     ]
 start = dict(type='Pretrained', checkpoint='rebnn://one_bit_tiny', prefix='backbone.')
+detector = {'load_from': 'rebnn://one_bit_tiny_photos', 'optim_wrapper.optimizer.lr': 2e-4}
 for name, size, label, begun in (
     ('nano', 'nano', 'nano', {}),
     ('tiny', 'tiny', 'tiny', {}),
     ('small', 'small', 'small', {}),
     ('tiny_started', 'tiny', "tiny from the package's start", {'model.backbone.init_cfg': start}),
+    ('tiny_detector', 'tiny', "tiny from the package's detector of photographs", detector),
 ):
     runs += [
         dict(
@@ -53,4 +55,4 @@ for size in ('nano', 'tiny', 'small'):
             budget=long,
         ),
     ]
-del folder, bfloat16, long, longer, start, size, name, label, begun, rival
+del folder, bfloat16, long, longer, start, detector, size, name, label, begun, rival

@@ -88,7 +88,7 @@ def differences(
         x_{rs} = \mu_r + \beta_s + \varepsilon_{rs}, \qquad \varepsilon_{rs} \sim N(0, \sigma^2)
 
     Two settings with the same seed see the same images in the same order, hence a part :math:`\beta_s` that a seed
-    gives to every row. It is fitted by least squares, so rows may lack seeds; :math:`\sigma` is that of all rows
+    gives to every row. It is fitted by least squares, so rows may lack seeds; :math:`\sigma` is that of all these rows
     together, which with three seeds a row is known far better than the scatter of one pair. This is the two-way
     analysis of variance without interaction.
 
@@ -107,25 +107,27 @@ def differences(
         >>> found['theirs'].text(), found['theirs'].verdict(), found['other'].text()
         ('-0.9 ± 0.2 (n = 3)', 'below', '-8.0 ± 0.4 (n = 1)')
     """
-    rows = [name for name, values in scores.items() if values]
-    if reference not in rows:
+    if not scores.get(reference):
         return {}
-    seeds = sorted({seed for name in rows for seed in scores[name]})
+    reached, seeds = {reference}, set(scores[reference])
+    while more := {name for name, values in scores.items() if seeds & set(values)} - reached:
+        reached |= more
+        seeds.update(seed for name in more for seed in scores[name])
+    rows = [name for name in scores if name in reached]
     cells = [(name, seed) for name in rows for seed in scores[name]]
     values = np.array([scores[name][seed] for name, seed in cells])
-    design = np.array([[row == name for row in rows] + [s == seed for s in seeds] for name, seed in cells], float)
-    # Rows and seeds share a constant, so the inverse is a pseudo-inverse; a difference that it gives is unique where
-    # the design reaches it.
-    inverse = np.linalg.pinv(design.T @ design)
+    # A constant can move from all rows to all seeds, so the first seed has none.
+    free = sorted(seeds)[1:]
+    design = np.array([[row == name for row in rows] + [s == seed for s in free] for name, seed in cells], float)
+    inverse = np.linalg.inv(design.T @ design)
     fitted = inverse @ design.T @ values
-    freedom = len(cells) - int(np.linalg.matrix_rank(design))
+    freedom = len(cells) - len(fitted)
     variance = float(np.square(values - design @ fitted).sum()) / freedom if freedom else math.nan
     found = {}
     for name in rows:
-        contrast = np.array([(row == name) - (row == reference) for row in rows] + [0 for _ in seeds], float)
-        reached = np.allclose(contrast @ inverse @ design.T @ design, contrast)
-        if name == reference or not reached:
+        if name == reference:
             continue
+        contrast = np.array([(row == name) - (row == reference) for row in rows] + [0] * len(free), float)
         spread = math.sqrt(variance * float(contrast @ inverse @ contrast)) if freedom else None
         half_width = None if spread is None else float(stats.t.ppf((1 + level) / 2, freedom)) * spread
         # The last bits differ between processors, and would turn a tie such as 0.65 to either side.
