@@ -22,13 +22,11 @@ for name, label in (
         dict(name=f'{name}_four_times', label=f'{label}, fp32 (8)', config=rival, budget=longer),
     ]
 start = dict(type='Pretrained', checkpoint='rebnn://one_bit_tiny', prefix='backbone.')
-detector = {'load_from': 'rebnn://one_bit_tiny_photos', 'optim_wrapper.optimizer.lr': 2e-4}
 for name, size, label, begun in (
     ('nano', 'nano', 'nano', {}),
     ('tiny', 'tiny', 'tiny', {}),
     ('small', 'small', 'small', {}),
     ('tiny_started', 'tiny', "tiny from the package's start", {'model.backbone.init_cfg': start}),
-    ('tiny_detector', 'tiny', "tiny from the package's detector of photographs", detector),
 ):
     runs += [
         dict(
@@ -55,4 +53,17 @@ for size in ('nano', 'tiny', 'small'):
             budget=long,
         ),
     ]
-del folder, bfloat16, long, longer, start, detector, size, name, label, begun, rival
+runs += [
+    dict(
+        name='tiny_detector_teacher',
+        label="tiny from the package's detector of photographs, full-precision (1)",
+        config=f'{folder}/tiny_teacher_bccd.py',
+        options={
+            **bfloat16,
+            'load_from': 'rebnn://one_bit_tiny_photos',
+            'optim_wrapper.optimizer.lr': 2e-4,
+        },
+        seeds=[0],
+    ),
+]
+del folder, bfloat16, long, longer, start, size, name, label, begun, rival

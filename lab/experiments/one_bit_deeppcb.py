@@ -26,24 +26,9 @@ for split in ('train', 'val', 'test'):
     options[f'{split}_dataloader.dataset.metainfo.classes'] = (
         'open', 'short', 'mousebite', 'spur', 'copper', 'pin-hole'
     )  # fmt: skip
-detector = {'load_from': 'rebnn://one_bit_tiny_photos', 'optim_wrapper.optimizer.lr': 2e-4}
-runs = [
-    *_base_.runs,
-    dict(
-        name='tiny_detector_teacher',
-        label='tiny from a detector of photographs, full-precision, the teacher (1)',
-        config='configs/one_bit/tiny_teacher_bccd.py',
-        options=detector,
-    ),
-    dict(
-        name='tiny_detector_taught',
-        label='tiny from a detector of photographs, 1 bit, started and distilled (1 + 1)',
-        config='configs/one_bit/tiny_taught_bccd.py',
-        teacher='tiny_detector_teacher',
-    ),
-]
+runs = _base_.runs
 for run in runs:
     run['options'] = {key: value for key, value in run.get('options', {}).items() if key != 'optim_wrapper.type'}
     if 'budget' in run:
         run['budget'] = {'train_cfg.max_epochs': 10, 'param_scheduler.1.end': 10}
-del root, tested, detector, split, run
+del root, tested, split, run

@@ -1,5 +1,5 @@
 # What rebnn new-config --teacher writes for the photographs of data/kangaroo: training images of other sizes, cuts and
-# colours, and a teacher that starts from a detector of other photographs, at a fifth of the rate, or from a classifier.
+# colours, and a teacher that starts from a detector of other photographs at a fifth of the rate, or from a classifier.
 # The twin is the teacher trained for as long as teacher and student together.
 _base_ = './one_bit_kangaroo.py'
 

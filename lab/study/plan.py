@@ -115,8 +115,8 @@ class PlannedRun:
             cfg.model.teacher = self.teacher.build_config(root).model
         if teacher is not None:
             cfg.model.teacher_checkpoint = str(teacher)
-        # A second stage's config names the first one's weights; a list says so by ``start``.
-        cfg.load_from = None if start is None else str(start)
+        # A second stage's config names the first one's weights; a list says so by ``start``, or gives its own.
+        cfg.load_from = self.options.get('load_from') if start is None else str(start)
         return cfg
 
     def build_test_config(self, root: Path) -> Config:

@@ -7,6 +7,8 @@ import hashlib
 import json
 import math
 import shlex
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from mmengine.runner import CheckpointLoader
 from rich.table import Table
 
 from rebnn_mm.analysis.anchor_choice import Anchors, describe_generator_change, equal_classes
-from rebnn_mm.cli.new_config_options import STARTS, STEPS, parse_args
+from rebnn_mm.cli.new_config_options import STEPS, parse_args
 from rebnn_mm.datasets.annotated_folder import WRITTEN, Annotated, as_coco, read_annotated
 from rebnn_mm.datasets.photo_places import SPLITS
 from rebnn_mm.deploy.errors import clean_text
@@ -40,6 +42,11 @@ SPREAD = 1.5
 """Factor from which sizes within a class are those of photographs. It is 1.1 to 1.3 for the blood cells, which a
 microscope shows at one magnification, and 1.7 to 3.4 for the COCO sample."""
 
+HEADS = ('bbox_head.', 'rpn_head.')
+"""Keys of a detector's checkpoint that no classifier has."""
+
+DETECTOR_RATE = 0.2
+"""Of the usual rate, for a detector that starts from another one."""
 
 WARM_UPS = ('LinearLR', 'ConstantLR', 'QuadraticWarmupLR')
 """Schedules of the first iterations."""
@@ -150,7 +157,7 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
     given = {split: path for split in SPLITS if (path := getattr(args, split)) is not None}
     data = read_annotated(args.data, given)
     scale = tuple(args.size) if args.size else input_size(data)
-    augment = args.augment or ('photos' if size_spread(data) >= SPREAD else 'microscope')
+    augment = args.augment or ('photos' if of_photographs(data) else 'microscope')
     kept = dict(negatives=args.negatives, emptied=not args.negatives)
     sides = input_sides(data, scale)
     labels = [box.name for box in data.boxes('train')]
@@ -162,11 +169,13 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
         raise RebnnError(problem)
     length = steps_of(configs[out], data, args.negatives)
     epochs = args.epochs or max(12, math.ceil(STEPS / length))
-    if args.start:
-        first = next(iter(bases))
-        model = Config(models[first])
-        model.merge_from_dict(start_of(configs[first], bases[first], args.start))
-        models[first] = model.to_dict()
+    first, begin = next(iter(bases)), ''
+    if start := args.start or args.starts.get(augment):
+        begun = Config(dict(model=models[first]))
+        begun.merge_from_dict(start_of(configs[first], bases[first], start))
+        models[first] = begun.model.to_dict()
+        if 'load_from' in begun:
+            begin = f'load_from = {begun.load_from!r}\noptim_wrapper = dict({_arguments(begun.optim_wrapper)})\n'
     if taught:
         models[out] |= {
             'teacher': str(teacher.resolve()),
@@ -199,14 +208,16 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
             coloured=COLOURED if augment == 'photos' else '',
             test=f'{"test" if "test" in data.splits else "val"}.json',
             model=_arguments(models[path]),
-            schedule=schedule(configs[path], epochs, length) + hooks(configs[path], patience),
+            schedule=schedule(configs[path], epochs, length)
+            + hooks(configs[path], patience)
+            + (begin if path == first else ''),
         )
         with whole_file(path) as part:
             part.write_text(f'{text}{DIGEST}{_digest(text)}\n')
     report(data, scale, sides, changes[out][1])
-    print(augment_sentence(augment, size_spread(data), asked=args.augment is not None))
-    terms = ' (of Tiny-ImageNet, with non-commercial terms; --start none: random weights)'
-    print(f'start: {args.start or "random weights"}{terms if args.start in STARTS.values() else ""}')
+    print(augment_sentence(augment, data, asked=args.augment is not None))
+    terms = ' (learned from photographs with non-commercial terms; --start none: random weights)'
+    print(f'start: {start or "random weights"}{terms if args.starts and start else ""}')
     print('\n'.join(f'config: {path}' for path in bases))
     return list(bases)
 
@@ -227,11 +238,28 @@ def _digest(text: str) -> str:
 
 
 def start_of(base: Config, name: str, checkpoint: str) -> dict[str, Any]:
-    """Options that start the backbone, and the shared head of a C4 detector, from a classifier, by dotted key."""
+    """Options, by dotted key, that start a detector from another one of the same blocks, or from a classifier.
+
+    A classifier fills the backbone, and the shared head of a C4 detector. A detector fills all but what predicts other
+    classes, and is trained at a lower rate.
+    """
     check_checkpoint_file(checkpoint)
     with user_errors(base):
         content = CheckpointLoader.load_checkpoint(checkpoint, map_location='cpu', logger='silent')
     state = content.get('state_dict', content)
+    place = checkpoint if '://' in checkpoint else str(Path(checkpoint).expanduser().resolve())
+
+    def compare(options: Any, learned: Mapping[str, Any]) -> tuple[int, list[str], list[str]]:
+        with DefaultScope.overwrite_default_scope(base.get('default_scope', 'mmdet')):
+            match = match_keys(MODELS.build(options), learned)
+        missing = [key for key in match.missing if not QUANTIZER.match(key)]
+        return len(match.matched), missing, [key for key in match.reshaped if not QUANTIZER.match(key)]
+
+    rate = (base.get('optim_wrapper') or {}).get('optimizer', {}).get('lr')
+    if rate and any(key.startswith(HEADS) for key in state):
+        _, missing, reshaped = compare(base.model, state)
+        if not missing and all('head.' in key for key in reshaped):
+            return {'load_from': place, 'optim_wrapper.optimizer.lr': rate * DETECTOR_RATE}
     learned = {key.removeprefix('backbone.'): value for key, value in state.items() if key.startswith('backbone.')}
     changes: dict[str, Any] = {}
     for path in (('backbone',), ('roi_head', 'shared_head')):
@@ -240,19 +268,16 @@ def start_of(base: Config, name: str, checkpoint: str) -> dict[str, Any]:
             part = part.get(key) if isinstance(part, dict) else None
         if part is None:
             continue
-        with DefaultScope.overwrite_default_scope(base.get('default_scope', 'mmdet')):
-            match = match_keys(MODELS.build(part), learned)
-        wrong = [key for key in (*match.missing, *match.reshaped) if not QUANTIZER.match(key)]
-        if wrong:
+        matched, missing, reshaped = compare(part, learned)
+        if wrong := [*missing, *reshaped]:
             raise RebnnError(
-                f'--start {checkpoint} does not fit the {path[-1]} of {name}: of {len(match.matched) + len(wrong)} '
-                f'parameters it lacks {len(wrong)}, for instance {wrong[0]}. Name a classifier of the same blocks, '
-                'trained with mmpretrain, or the --base that it was trained for.'
+                f'--start {checkpoint} does not fit the {path[-1]} of {name}: of {matched + len(wrong)} parameters it '
+                f'lacks {len(wrong)}, for instance {wrong[0]}. Name a classifier or detector of the same blocks, or '
+                'the --base that it was trained for.'
             )
-        place = checkpoint if '://' in checkpoint else str(Path(checkpoint).expanduser().resolve())
         start = dict(type='Pretrained', checkpoint=place, prefix='backbone.')
         # A base may have None there, which mmengine joins with nothing.
-        changes['.'.join((*path, 'init_cfg'))] = dict(start, _delete_=True) if 'init_cfg' in part else start
+        changes['.'.join(('model', *path, 'init_cfg'))] = dict(start, _delete_=True) if 'init_cfg' in part else start
     return changes
 
 
@@ -280,17 +305,28 @@ def size_spread(data: Annotated) -> float:
     return math.exp(float(np.median(spreads))) if spreads else 1.0
 
 
-def augment_sentence(augment: str, spread: float, asked: bool) -> str:
+def mixed_sizes(data: Annotated) -> bool:
+    """Whether no size holds half of the images: they are of several cameras, or cut by hand."""
+    sizes = Counter((photo.width, photo.height) for photo in data.splits['train'])
+    return 2 * max(sizes.values()) < sizes.total()
+
+
+def of_photographs(data: Annotated) -> bool:
+    """Whether images look like photographs of a world with an up and a down."""
+    return mixed_sizes(data) or size_spread(data) >= SPREAD
+
+
+def augment_sentence(augment: str, data: Annotated, asked: bool) -> str:
     """Say which augmentation was chosen, and why."""
     done = f'augment: {augment}, {DONE[augment]}'
     if asked:
         return f'{done}, as asked for'
-    kind = 'in photographs' if augment == 'photos' else 'at one magnification'
-    other = 'microscope or none' if augment == 'photos' else 'none if they have an up and a down, or photos'
-    return (
-        f'{done}: sizes of objects of one class differ by a factor of {spread:.1f}, as {kind} '
-        f'(for other images, use --augment {other})'
-    )
+    spread = f'sizes of objects of one class differ by a factor of {size_spread(data):.1f}'
+    if augment == 'photos':
+        why, other = 'the images have many sizes' if mixed_sizes(data) else spread, 'microscope or none'
+    else:
+        why, other = f'most images have one size, and {spread}', 'none if they have an up and a down, or photos'
+    return f'{done}: {why} (for other images, use --augment {other})'
 
 
 def input_sides(data: Annotated, scale: tuple[int, int]) -> np.ndarray:

@@ -26,8 +26,10 @@ BASES = {
 }
 """Our detectors by name, the default first: without a teacher, and with ``_taught`` filled in."""
 
-STARTS = {'tiny': 'rebnn://one_bit_tiny'}
-"""What the teacher of a base starts from if nothing else is asked for."""
+STARTS = {
+    'tiny': dict(photos='rebnn://one_bit_tiny_photos', microscope='rebnn://one_bit_tiny', none='rebnn://one_bit_tiny')
+}
+"""What the teacher of a base starts from, by kind of images, if nothing else is asked for."""
 
 STEPS = 1200
 """As many steps as the detectors of this project are trained from scratch with."""
@@ -51,10 +53,9 @@ def parse_args() -> argparse.Namespace:
 def resolve_base(parser: argparse.ArgumentParser, args: argparse.Namespace, teacher: bool) -> argparse.Namespace:
     """Fill in the config that a name given as ``--base`` stands for; refuse a flag about a teacher with a config."""
     taught = teacher if args.teacher is None else args.teacher
+    args.starts = STARTS.get(args.base, {}) if taught and args.start is None else {}
     if args.start == 'none':
         args.start = None
-    elif args.start is None and taught:
-        args.start = STARTS.get(args.base)
     if args.classes and not args.label_with:
         parser.error('--classes goes with --label-with.')
     if args.label_with and (args.train or args.val or args.test):
@@ -101,8 +102,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--start',
         metavar='CHECKPOINT',
-        help='a classifier of the same blocks that the detector starts from, or its teacher: better where there '
-        'are few images; rebnn train rebnn_mm::pretrain/resnet18_teacher_classes.py makes one for two-stage; '
+        help='a detector or classifier of the same blocks that the detector starts from, or its teacher: better where '
+        'there are few images; rebnn train rebnn_mm::pretrain/resnet18_teacher_classes.py makes one for two-stage; '
         "none: random weights; default for the teacher of tiny: the package's",
     )
     parser.add_argument(

@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import torch
 from mmengine.config import Config
 from mmengine.dataset import pseudo_collate
 from mmengine.registry import DATASETS, MODELS, TASK_UTILS, DefaultScope, init_default_scope
+from mmengine.runner import load_checkpoint
 
 pytest.importorskip('mmdet')
 
@@ -166,15 +168,27 @@ def test_the_kind_of_images_says_how_they_are_changed(tmp_path, capsys, cfg):
     ]  # fmt: skip
     cells = write(tmp_path / 'cells.py', '--data', ROOT / 'demo' / 'blood_cells')
     out = capsys.readouterr().out
-    assert 'augment: microscope, flips in all directions: sizes of objects of one class differ by a f' in out
+    assert 'augment: microscope, flips in all directions: most images have one size, and sizes of objects' in out
     assert steps_of(cells) == FLIPS
     assert set(cells.train_pipeline[3].direction) == {'horizontal', 'vertical', 'diagonal'}
     still = write(tmp_path / 'none.py', '--augment', 'none')
     assert steps_of(still) == FLIPS and 'direction' not in still.train_pipeline[3]
     assert 'augment: none, left-right flips, as asked for' in capsys.readouterr().out
     write(tmp_path / 'auto.py')
-    assert re.search(r'augment: photos, other sizes, .* differ by a factor of [1-3]\.\d, as in photographs',
-                     capsys.readouterr().out)  # fmt: skip
+    assert 'augment: photos, other sizes, cuts and colours: the images have many sizes (' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ('wide', 'boxes', 'photographs'),
+    [((10, 20, 30), (9, 9, 9), True), ((10, 10, 30), (9, 9, 9), False), ((10, 10, 10), (1, 3, 9), True)],
+    ids=['many sizes', 'most of one', 'near and far'],
+)
+def test_photographs_have_many_sizes_or_objects_near_and_far(wide, boxes, photographs):
+    found = [
+        SimpleNamespace(width=w, height=10, boxes=[SimpleNamespace(name='cell', crowd=False, width=size, height=size)])
+        for w, size in zip(wide, boxes, strict=True)
+    ]
+    assert new_config.of_photographs(SimpleNamespace(splits=dict(train=found))) == photographs
 
 
 @pytest.mark.parametrize('kept', [True, False])
@@ -318,12 +332,15 @@ def shipped(tmp_path, monkeypatch):
     state = MODELS.build(options).state_dict(prefix='backbone.')
     np.savez(tmp_path / 'one.npz', **{key: np.ones_like(value.numpy()) for key, value in state.items()})
     monkeypatch.setattr(checkpoint, 'STARTS', tmp_path)
-    monkeypatch.setitem(STARTS, 'tiny', 'rebnn://one')
+    monkeypatch.setitem(STARTS, 'tiny', dict(photos='rebnn://one'))
 
 
 def test_the_teacher_of_tiny_begins_as_the_package_says(shipped, tmp_path, capsys):
     student = write(tmp_path / 'mine.py', '--teacher')
-    assert 'start: rebnn://one (of Tiny-ImageNet, with non-commercial terms; --start none' in capsys.readouterr().out
+    assert (
+        'start: rebnn://one (learned from photographs with non-commercial terms; --start none'
+        in capsys.readouterr().out
+    )
     options = Config.fromfile(tmp_path / 'mine_teacher.py').model.backbone
     assert 'init_cfg' not in student.model.backbone
     backbone = MODELS.build(options)
@@ -332,11 +349,41 @@ def test_the_teacher_of_tiny_begins_as_the_package_says(shipped, tmp_path, capsy
 
 
 @pytest.mark.parametrize('base', STARTS)
-def test_the_start_that_the_package_holds_fills_the_teacher(base, tmp_path):
-    write(tmp_path / 'mine.py', '--base', base, '--teacher')
-    backbone = MODELS.build(Config.fromfile(tmp_path / 'mine_teacher.py').model.backbone)
+def test_the_teacher_begins_as_the_detector_that_the_package_holds(base, tmp_path):
+    student = write(tmp_path / 'mine.py', '--base', base, '--teacher')
+    teacher = Config.fromfile(tmp_path / 'mine_teacher.py')
+    assert teacher.load_from == STARTS[base]['photos'] and teacher.optim_wrapper.optimizer.lr == pytest.approx(2e-4)
+    assert student.get('load_from') is None and student.optim_wrapper.optimizer.lr == 1e-3
+    init_default_scope('mmdet')
+    model = MODELS.build(teacher.model)
+    learned = load_checkpoint(model, teacher.load_from, map_location='cpu')['state_dict']
+    kept = {key for key, value in model.state_dict().items() if torch.equal(value, learned[key])}
+    assert {key for key in model.state_dict() if key not in kept} == {
+        f'bbox_head.rtm_cls.{level}.{part}' for level in range(3) for part in ('weight', 'bias')
+    }
+
+
+@pytest.mark.parametrize('augment', ['microscope', 'none'])
+def test_the_teacher_of_other_images_begins_as_a_classifier(augment, tmp_path):
+    write(tmp_path / 'mine.py', '--teacher', '--augment', augment)
+    teacher = Config.fromfile(tmp_path / 'mine_teacher.py')
+    assert teacher.get('load_from') is None and teacher.optim_wrapper.optimizer.lr == 1e-3
+    backbone = MODELS.build(teacher.model.backbone)
     backbone.init_weights()
     assert all(layer.running_mean.abs().max() > 0 for layer in backbone.modules() if hasattr(layer, 'running_mean'))
+
+
+@pytest.mark.parametrize(('channels', 'whole'), [(128, True), (64, False)], ids=['same', 'other'])
+def test_a_detector_starts_from_all_of_one_of_its_blocks(channels, whole, tmp_path):
+    theirs = Config.fromfile(ROOT / 'configs/one_bit/tiny_teacher_bccd.py').model
+    theirs.neck.out_channels = theirs.bbox_head.in_channels = channels
+    init_default_scope('mmdet')
+    path = tmp_path / 'theirs.pth'
+    torch.save(dict(state_dict=MODELS.build(theirs).state_dict()), path)
+    write(tmp_path / 'mine.py', '--teacher', '--start', path)
+    mine = Config.fromfile(tmp_path / 'mine_teacher.py')
+    begun = mine.load_from if whole else mine.model.backbone.init_cfg.checkpoint
+    assert begun == str(path) and ('init_cfg' in mine.model.backbone) != whole
 
 
 @pytest.mark.parametrize(
