@@ -209,7 +209,7 @@ def test_the_config_has_overrides_budget_seed_hooks_and_start(root):
 def test_without_a_start_a_run_begins_from_random_weights(root):
     (root / 'config.py').write_text(CONFIG + "load_from = 'first_stage.pth'")
     assert planned().build_config(root).load_from is None
-    assert planned(options=dict(load_from='mine.pth')).build_config(root).load_from == 'mine.pth'
+    assert planned(load_from='mine.pth').build_config(root).load_from == 'mine.pth'
 
 
 def test_a_config_without_hooks_gets_them_too(root):
