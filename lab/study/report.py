@@ -60,6 +60,7 @@ TABLES = {
     'one_bit_bccd': ('yolox_nano_long', 100, False),
     'one_bit_bccd_160': ('yolox_nano_long', 100, False),
     'one_bit_kangaroo': ('tiny_teacher', 100, False),
+    'photos_kangaroo': ('detector_twin', 100, False),
     'one_bit_voc6': ('tiny_twin', 100, False),
     'one_bit_voc6_224': ('tiny_twin', 100, False),
     'one_bit_deeppcb': ('tiny_twin', 100, False),
