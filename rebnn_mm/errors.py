@@ -74,7 +74,10 @@ def report_errors(main: Callable[..., None]) -> Callable[..., None]:
                 raise
             if isinstance(error, KeyboardInterrupt):
                 stop('stopped.', INTERRUPTED)
-            stop(str(error))
+            text = str(error)
+            if 'Original Traceback (most recent call last)' in text:  # of a loader's worker, which tells all its lines
+                text = text.rstrip().rpartition('\n')[2].partition(': ')[2]
+            stop(text)
 
     return run
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from torch.utils.data import DataLoader, Dataset
 
 from rebnn_mm.deploy import DeployError
 from rebnn_mm.errors import CommandParser, RebnnError, did_you_mean, report_errors
@@ -52,6 +53,24 @@ def test_a_command_ends_with_one_line(capsys, monkeypatch):
     assert ending(RebnnError('broken.'), capsys, monkeypatch) == (1, 'rebnn train: broken.\n', ['a.py'])
     assert ending(KeyboardInterrupt(), capsys, monkeypatch)[:2] == (130, 'rebnn train: stopped.\n')
     assert ending(OSError(28, 'No space left', 'a'), capsys, monkeypatch)[0] == 1
+
+
+class Unreadable(Dataset):
+    def __init__(self, error):
+        self.error = error
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        raise self.error
+
+
+@pytest.mark.parametrize('error', [FileNotFoundError(2, 'No such file', 'a.jpg'), RebnnError('no box', 'a.jpg')])
+def test_an_error_in_a_worker_of_a_loader_ends_with_the_same_line(error, capsys, monkeypatch):
+    with pytest.raises(type(error)) as found:
+        list(DataLoader(Unreadable(error), num_workers=1))
+    assert ending(found.value, capsys, monkeypatch) == ending(error, capsys, monkeypatch)
 
 
 def test_only_the_first_process_speaks(capsys, monkeypatch):
