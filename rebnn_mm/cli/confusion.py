@@ -26,6 +26,7 @@ from rebnn_mm.deploy.run import share
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.command_line import add_options, check_sections, config_file, import_scope
 from rebnn_mm.utils.config_file import read_config
+from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.console import plain_console
 from rebnn_mm.utils.data_files import check_data
 from rebnn_mm.utils.picture import check_picture, save_picture
@@ -117,7 +118,8 @@ def main() -> None:
     import_scope(cfg)
     check_labels(cfg, ['test'])
     init_default_scope(cfg.get('default_scope') or 'mmdet')
-    dataset = DATASETS.build(cfg.test_dataloader.dataset)
+    with user_errors(cfg):
+        dataset = DATASETS.build(cfg.test_dataloader.dataset)
     try:
         predictions = load(args.predictions)
     except Exception as error:  # a file that is not a pickle makes pickle raise almost anything

@@ -65,8 +65,8 @@ def main() -> None:
     import_scope(cfg)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     try:
-        images = None if args.images is None else image_files(args.images) or training_images(cfg)
         with user_errors(cfg):
+            images = None if args.images is None else image_files(args.images) or training_images(cfg)
             model = MODELS.build(cfg.model)
         steps = read_preprocessing(cfg).steps
         left = unpack(model, onnx.load(str(path)), image_size(cfg, steps))

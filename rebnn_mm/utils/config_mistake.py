@@ -6,6 +6,7 @@ import errno
 import inspect
 import re
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +36,8 @@ def user_errors(cfg: Config | None = None, output: str | Path | None = None) -> 
     """Raise a :class:`RebnnError` for what the user can put right in the block; any other exception passes.
 
     That is a ``type`` that no registry has, an option that its class does not take or needs and does not get, a dict
-    without ``type``, a number that an optimizer refuses, and a disk that cannot be written.
+    without ``type``, a number that an optimizer refuses, a data set that holds nothing, and a disk that cannot be
+    written.
     """
     try:
         yield
@@ -47,12 +49,24 @@ def user_errors(cfg: Config | None = None, output: str | Path | None = None) -> 
     except ValueError as error:
         if REFUSED.match(str(error)):
             raise RebnnError(f'PyTorch refuses it: {error}.', 'optim_wrapper.optimizer') from error
+        _check_empty(error)
         raise
     except (KeyError, TypeError) as error:
         mistake = _mistake(str(error.args[0]) if error.args else '', cfg or Config())
         if mistake is None:
             raise
         raise mistake from error
+
+
+def _check_empty(error: ValueError) -> None:
+    """Name the data set where mmengine fails to join the entries of one that has none."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        dataset = frame.f_locals.get('self') if frame.f_code.co_name == '_serialize_data' else None
+        if dataset is not None and not dataset.data_list:
+            rule = None if dataset.test_mode else dataset.filter_cfg
+            what = f'{type(dataset).__name__} finds no entry' + (f' that filter_cfg={rule} keeps' if rule else '')
+            where = dataset.ann_file or dataset.data_root or ' '.join(dataset.data_prefix.values())
+            raise RebnnError(what, where, f'Name data that have some{", or keep more" if rule else ""}.') from error
 
 
 def _mistake(text: str, cfg: Config) -> RebnnError | None:

@@ -1,3 +1,4 @@
+import json
 import pickle
 from pathlib import Path
 
@@ -5,6 +6,7 @@ import mmengine
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.dataset import ConcatDataset
 from mmengine.registry import HOOKS, MODELS, build_from_cfg
 from mmengine.runner import load_checkpoint
 
@@ -73,6 +75,23 @@ def test_anything_else_that_a_registry_builds():
 def test_a_number_that_an_optimizer_refuses(option):
     found = sentence(lambda: torch.optim.SGD([torch.zeros(1)], **option))
     assert found.startswith('optim_wrapper.optimizer: PyTorch refuses it: Invalid ') and found.endswith(': -1.')
+
+
+def test_a_data_set_without_images(tmp_path):
+    coco = pytest.importorskip('mmdet.datasets').CocoDataset
+    path = tmp_path / 'train.json'
+
+    def build(number, **options):
+        images = [dict(id=1, file_name='1.jpg', height=9, width=9)][:number]
+        path.write_text(json.dumps(dict(images=images, annotations=[], categories=[dict(id=1, name='a')])))
+        return coco(ann_file=str(path), data_prefix=dict(img=''), metainfo=dict(classes=('a',)), **options)
+
+    only_with_boxes = dict(filter_cfg=dict(filter_empty_gt=True))
+    assert sentence(lambda: build(0)) == f'{path}: CocoDataset finds no entry. Name data that have some.'
+    assert sentence(lambda: build(0, test_mode=True, **only_with_boxes)) == sentence(lambda: build(0))
+    found = sentence(lambda: ConcatDataset([build(1, **only_with_boxes)]))
+    assert "finds no entry that filter_cfg={'filter_empty_gt': True} keeps. Name data that have some, or" in found
+    assert len(build(1)) == 1
 
 
 def test_an_option_that_is_needed():
