@@ -360,6 +360,8 @@ def fit_norms(model: nn.Module, run: Callable[[], Iterable[object]]) -> int:
 
     def note(norm: _BatchNorm, inputs: tuple[Tensor]) -> None:
         x = inputs[0].detach().double()
+        if not x.numel():  # of regions, where an image has none
+            return
         dims = [dim for dim in range(x.dim()) if dim != 1]
         count = torch.tensor(x.numel() / x.shape[1])
         seen = [count, x.sum(dims), x.square().sum(dims)]

@@ -263,6 +263,15 @@ def test_training_starts_where_the_file_ends(pair):
     assert (training - before).abs().mean() < 0.02 < 0.1 < wrong
 
 
+def test_a_norm_that_sees_only_empty_tensors_stays_as_it_is():
+    norms = nn.ModuleList(nn.BatchNorm1d(2) for _ in range(2)).eval()
+    before = deepcopy(norms[0].state_dict())
+    x = torch.randn(9, 2, generator=torch.Generator().manual_seed(0))
+    assert fit_norms(norms, lambda: [norms[0](x[:0]), norms[1](x[:0]), norms[1](x)]) == 1
+    torch.testing.assert_close(norms[0].state_dict(), before, rtol=0, atol=0)
+    torch.testing.assert_close(norms[1].running_mean, x.mean(0))
+
+
 def test_an_unpacked_network_learns(pair):
     model = deepcopy(pair[1]).eval().requires_grad_(True)
     generator = torch.Generator().manual_seed(2)
