@@ -80,6 +80,8 @@ def load_source(
     if is_text_classifier(model):
         if images:
             raise RebnnError('the model takes texts, not images: use --text in place of --image.')
+        if size is not None:
+            raise RebnnError('the model takes texts, which have no size: leave --shape out.')
         return text_source(model.eval(), Path(config).name, cfg, classes, texts)
     if texts:
         raise RebnnError('the model takes images, not texts: use --image in place of --text.')

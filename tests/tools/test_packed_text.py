@@ -84,6 +84,7 @@ def test_options_of_images_are_refused(folder, capsys):
     arguments = (folder / 'tiny.py', folder / 'tiny.pth', '-o', folder / 'other.onnx')
     for options, words in [
         (('--image', 'cat.png'), 'use --text in place of --image'),
+        (('--shape', 32, 32), 'leave --shape out'),
         (('--format', 'lce'), 'holds image classifiers'),
     ]:
         with pytest.raises(SystemExit):
