@@ -244,10 +244,12 @@ REBNN_API rebnn_status rebnn_image_rows(const rebnn_image_io* io, int64_t first,
  * export writes for these are known; a file with others is refused. A model does not change after it was loaded. */
 typedef struct rebnn_model rebnn_model;
 
-/* Checks a file of `bytes` bytes, which may go afterwards, and plans runs of one image of h x w pixels. */
+/* Checks a file of `bytes` bytes, which may go afterwards, and plans runs of one image of h x w pixels. A file is
+ * refused whose constants take more than 16 bytes for each of its own and of the image's, and 16 MiB. */
 REBNN_API rebnn_status rebnn_model_load(const void* file, size_t bytes, int64_t h, int64_t w, rebnn_model** model);
 REBNN_API void rebnn_model_free(rebnn_model* model);
-/* Channels of the image, classes (0 where the file of a detector names none), and bytes of scratch memory that a run needs. */
+/* Channels of the image, classes (0 where the file of a detector names none), and bytes of scratch memory that a run
+ * needs: any number, of a file that nobody vouches for. */
 REBNN_API rebnn_status rebnn_model_sizes(const rebnn_model* model, int64_t* channels, int64_t* classes,
                                          size_t* scratch_bytes);
 /* Runs on one thread: image [channels, h, w], normalised as the file's rebnn.preprocess says; scores [classes].

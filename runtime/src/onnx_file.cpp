@@ -477,6 +477,7 @@ bool Attributes::AreAmong(const char* const* names) const {
 
 rebnn_status ReadFile(Span data, OnnxFile* file) {
   *file = {};
+  file->bytes = data.size;
   if (ReadModel(data, file)) return REBNN_OK;
   return file->no_memory ? REBNN_OUT_OF_MEMORY : REBNN_INVALID_ARGUMENT;
 }

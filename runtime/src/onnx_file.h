@@ -66,6 +66,7 @@ struct Node {
 struct OnnxFile {
   static constexpr int kMostNodes = 1024, kMostConstants = 16384, kMostOutputs = 3;
   bool no_memory;
+  size_t bytes;
   bool blocked;  // whether full-precision sums may be taken in any order
   int node_count, constant_count;
   Node* nodes;

@@ -21,6 +21,9 @@ using Io = rebnn_conv_io;
 constexpr int64_t kMatrixChunk = 256, kConvChunk = 128, kBlockedChannels = 8;
 // Strides, dilations and pads of convolutions on an image.
 constexpr int64_t kMostStep = 1 << 16;
+// Bytes that a model may keep for each of its file and of an image, and bytes besides. Packed models need four of the
+// file, where that has numbers of 16 bits, and one of the image, for anchors.
+constexpr int64_t kKeptPerByte = 16, kAlsoKept = 1 << 24;
 
 }  // namespace
 
@@ -42,8 +45,12 @@ bool Planner::Check(rebnn_status status) {
 
 void* Planner::Keep(int64_t count, int64_t size) {
   const int64_t bytes = Product({count, size});
-  void* memory = nullptr;
-  if (bytes >= 0 && bytes < PTRDIFF_MAX / 2) memory = AllocateAligned(sizeof(Block) + static_cast<size_t>(bytes));
+  if (bytes < 0 || bytes > room_) {
+    Refuse("makes larger constants than a packed model of this size has");
+    return nullptr;
+  }
+  room_ -= bytes;
+  void* memory = AllocateAligned(sizeof(Block) + static_cast<size_t>(bytes));
   if (!memory) {
     NoMemory();
     return nullptr;
@@ -837,6 +844,8 @@ bool Planner::Plan(int64_t h, int64_t w) {
          static_cast<long long>(w), static_cast<long long>(h));
     return false;
   }
+  const int64_t given = std::min(static_cast<int64_t>(file_.bytes) + image_bytes, PTRDIFF_MAX / kKeptPerByte / 2);
+  room_ = kKeptPerByte * given + kAlsoKept;
   Value& first = values_[value_count_++];
   first.name = file_.input;
   first.type = kFloat;

@@ -125,6 +125,7 @@ class Planner {
   bool PlaceTerms(const Windows& windows, int64_t channels, int64_t** terms, int64_t** places);
   // A scale and a zero point that is 0 to 255.
   bool FindUnit(int index, float* unit, float* zero);
+  // Memory of the model; NULL after a sentence, as where a small file asks for much.
   void* Keep(int64_t count, int64_t size);
   bool Begin(Work work);
   bool AddValue(int index, bool is_bits, std::initializer_list<int64_t> dims, int* buffer, bool is_last = true);
@@ -136,6 +137,7 @@ class Planner {
 
   const OnnxFile& file_;
   rebnn_model& model_;
+  int64_t room_ = 0;  // bytes that may still be kept
   rebnn_status status_ = REBNN_INVALID_ARGUMENT;
   Value* values_ = nullptr;
   int value_count_ = 0;

@@ -466,6 +466,33 @@ def test_an_image_larger_than_memory_is_refused():
         pass
 
 
+def fill_much(graph: onnx.GraphProto) -> None:
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array([2**13, 2**13]), 'size'))
+    graph.node.append(onnx.helper.make_node('ConstantOfShape', ['size'], ['much']))
+    value = onnx.numpy_helper.from_array(np.zeros(1, np.float32))
+    graph.node[-1].attribute.append(onnx.helper.make_attribute('value', value))
+    graph.node.append(onnx.helper.make_node('Relu', ['much'], ['cut']))
+
+
+def expand_much(graph: onnx.GraphProto) -> None:
+    numbers = {'one': np.zeros(1, np.float32), 'size': np.array([2**13, 2**13])}
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in numbers.items())
+    graph.node.append(onnx.helper.make_node('Expand', ['one', 'size'], ['much']))
+
+
+def expand_often(graph: onnx.GraphProto) -> None:
+    numbers = {'one': np.zeros(1, np.float32), 'size': np.array([2**10, 2**10])}
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in numbers.items())
+    graph.node.extend(onnx.helper.make_node('Expand', ['one', 'size'], [f'many {i}']) for i in range(64))
+
+
+@pytest.mark.parametrize('change', [fill_much, expand_much, expand_often])
+def test_constants_that_a_small_file_asks_for_have_a_limit(change):
+    sentence = "that gives '(cut|much|many .)' makes larger constants than a packed model of this size has"
+    with pytest.raises(Refused, match=sentence), loaded(changed(change), 32, 32):
+        pass
+
+
 def expand_nothing(graph: onnx.GraphProto) -> None:
     numbers = {'one': np.zeros((1, 1, 1, 4), np.float32), 'from': np.array([0]), 'axis': np.array([3])}
     numbers['size'] = np.array([2**31 - 1, 1, 2**27, 0])
