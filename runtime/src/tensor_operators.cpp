@@ -251,6 +251,14 @@ struct LargerNumber {
     return a < b ? b : a;
   }
 };
+// NaN where either is; of a whole list ONNX Runtime drops some.
+template <class Function>
+struct OrNaN {
+  template <class T>
+  T operator()(T a, T b) const {
+    return b != b ? b : Function()(a, b);
+  }
+};
 
 template <class Function>
 const char* Pairs(const TensorNode&, const Tensor* const* x, Tensor* const* y, void*) {
@@ -669,8 +677,8 @@ constexpr TensorOperator kOperators[] = {
     {"Mul", 2, 2, 1, {}, NumberSizes, Pairs<MultiplyNumbers>, false},
     {"Div", 2, 2, 1, {}, NumberSizes, Pairs<DivideNumbers>, false},
     {"Mod", 2, 2, 1, {}, IntSizes, Mod, false},
-    {"Min", 2, 2, 1, {}, NumberSizes, Pairs<SmallerNumber>, false, true},
-    {"Max", 2, 2, 1, {}, NumberSizes, Pairs<LargerNumber>, false},
+    {"Min", 2, 2, 1, {}, NumberSizes, Pairs<OrNaN<SmallerNumber>>, false, true},
+    {"Max", 2, 2, 1, {}, NumberSizes, Pairs<OrNaN<LargerNumber>>, false},
     {"Greater", 2, 2, 1, {}, GreaterSizes, Greater, false},
     {"And", 2, 2, 1, {}, AndSizes, And, false},
     {"Gather", 2, 2, 1, {"axis"}, GatherSizes, Gather, false},

@@ -493,6 +493,24 @@ def test_constants_that_a_small_file_asks_for_have_a_limit(change):
         pass
 
 
+@pytest.mark.parametrize('operator', ['Min', 'Max'])
+@pytest.mark.parametrize('is_first', [False, True])
+def test_a_limit_that_is_not_a_number_passes_on_as_in_onnx_runtime(operator, is_first, tmp_path):
+    limits = np.tile(np.array([np.nan, 0.1], np.float32), 5)[np.newaxis]
+
+    def limit(graph: onnx.GraphProto) -> None:
+        graph.node[-1].output[0] = 'free'
+        graph.initializer.append(onnx.numpy_helper.from_array(limits, 'limits'))
+        names = ['limits', 'free'] if is_first else ['free', 'limits']
+        graph.node.append(onnx.helper.make_node(operator, names, ['scores']))
+
+    data, image = changed(limit), normal(0, 32, 32)
+    (tmp_path / 'model.onnx').write_bytes(data)
+    session = open_timed(tmp_path / 'model.onnx', packed=True, threads=1)
+    for scores in (run(data, image), session.run(['scores'], {'image': image})[0]):
+        assert (np.isnan(scores) == np.isnan(limits)).all()
+
+
 def expand_nothing(graph: onnx.GraphProto) -> None:
     numbers = {'one': np.zeros((1, 1, 1, 4), np.float32), 'from': np.array([0]), 'axis': np.array([3])}
     numbers['size'] = np.array([2**31 - 1, 1, 2**27, 0])
