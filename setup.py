@@ -202,7 +202,7 @@ setup(
     packages=find_packages(include=['rebnn_mm', 'rebnn_mm.*']),
     py_modules=['rebnn_check_env', 'rebnn_command'],
     package_data={'rebnn_mm': ['starts/*', 'zoo/*']},
-    install_requires=['torch', 'numpy', 'pycocotools'],
+    install_requires=['torch', 'numpy', 'pycocotools', 'filelock'],
     extras_require=EXTRAS,
     entry_points={
         'console_scripts': [

@@ -20,9 +20,11 @@ import json
 import shlex
 import shutil
 import sys
-from contextlib import nullcontext, redirect_stdout
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
 
 from rebnn_mm.cli.new_config_options import add_options, resolve_base
 from rebnn_mm.deploy.whole_file import whole_file
@@ -62,14 +64,26 @@ def parse_args() -> argparse.Namespace:
 @report_errors
 def main() -> None:
     args = parse_args()
+    from rebnn_mm.cli.new_config import config_of
+
     program = sys.argv[0]
     try:
-        fit(args)
+        with claim(work_dir_of(config_of(args))):
+            fit(args)
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != INTERRUPTED:
             raise
         sys.argv[0] = program
         stop('the same command goes on where this one stopped.', INTERRUPTED)
+
+
+def claim(work_dir: Path) -> AbstractContextManager[object]:
+    """Keep other fits out of a work dir, which need not be there, as long as the context lasts."""
+    work_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        return FileLock(work_dir / 'fit.lock').acquire(timeout=0)
+    except Timeout:
+        raise RebnnError('another rebnn fit is at work here.', str(work_dir), 'Wait until it has ended.') from None
 
 
 def fit(args: argparse.Namespace) -> None:

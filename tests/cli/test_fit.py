@@ -124,6 +124,23 @@ def test_an_error_of_a_step_is_one_line_or_a_traceback(flags, tmp_path, monkeypa
     assert flags or 'rebnn export: no checkpoint at work_dirs/yolo_roboflow/best.pth' in capsys.readouterr().err
 
 
+def test_a_second_fit_at_once_is_refused(tmp_path, monkeypatch, capsys):
+    def end_of_fit() -> int:
+        monkeypatch.setattr(sys, 'argv', ['rebnn fit', str(FORMS / 'coco'), '--no-teacher', *map(str, SMALL)])
+        with pytest.raises(SystemExit) as stopped:
+            fit.main()
+        return stopped.value.code
+
+    def again() -> None:
+        assert end_of_fit() == 1
+        assert 'work_dirs/coco: another rebnn fit is at work here. Wait until' in capsys.readouterr().err
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr('rebnn_mm.cli.train.main', again)
+    assert [end_of_fit() for _ in range(2)] == [130, 130]  # the end of the first frees the folder
+
+
 def test_ctrl_c_in_any_step_says_last_how_to_go_on(tmp_path, monkeypatch, capsys):
     def interrupted() -> None:
         raise KeyboardInterrupt
