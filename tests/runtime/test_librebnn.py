@@ -11,6 +11,7 @@ from pathlib import Path
 
 import PIL.Image
 import pytest
+from filelock import FileLock
 
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.zoo import zoo_path
@@ -45,12 +46,14 @@ def tool(name: str) -> str:
 
 
 def build(folder: Path, targets: list[str], sanitizer: str = '', *options: str) -> Path:
-    """Configures and builds; returns the folder of the build."""
+    """Configures and builds; returns the folder of the build. Other processes of the tests wait for it."""
     configure = [tool('cmake'), '-S', RUNTIME, '-B', folder, '-DREBNN_BUILD_TESTS=ON', f'-DREBNN_SANITIZE={sanitizer}']
     configure += options
-    for command in (configure, [tool('cmake'), '--build', folder, '--target', *targets]):
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f'{folder}.lock'):
+        for command in (configure, [tool('cmake'), '--build', folder, '--target', *targets]):
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
 
