@@ -64,12 +64,11 @@ def parse_args() -> argparse.Namespace:
 @report_errors
 def main() -> None:
     args = parse_args()
-    from rebnn_mm.cli.new_config import config_of
-
     program = sys.argv[0]
     try:
-        with claim(work_dir_of(config_of(args))):
-            fit(args)
+        configs = write(args)
+        with claim(work_dir_of(configs[-1])):
+            fit(configs, args.amp)
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != INTERRUPTED:
             raise
@@ -78,7 +77,7 @@ def main() -> None:
 
 
 def claim(work_dir: Path) -> AbstractContextManager[object]:
-    """Keep other fits out of a work dir, which need not be there, as long as the context lasts."""
+    """Keep other fits out of a work dir as long as the context lasts."""
     work_dir.mkdir(parents=True, exist_ok=True)
     try:
         return FileLock(work_dir / 'fit.lock').acquire(timeout=0)
@@ -86,11 +85,10 @@ def claim(work_dir: Path) -> AbstractContextManager[object]:
         raise RebnnError('another rebnn fit is at work here.', str(work_dir), 'Wait until it has ended.') from None
 
 
-def fit(args: argparse.Namespace) -> None:
-    """Run all steps; what is there already is kept or renewed, and finished trainings are not repeated."""
-    configs = write(args)
+def fit(configs: list[Path], amp: bool) -> None:
+    """Run all steps after the first; what is there is kept or renewed, and finished trainings are not repeated."""
     for config in configs:
-        train(config, args.amp)
+        train(config, amp)
     config = configs[-1]
     work_dir, packed = work_dir_of(config), config.with_suffix('.onnx')
     pack(config, packed)

@@ -6,7 +6,6 @@ import errno
 import inspect
 import re
 import sys
-import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +24,9 @@ UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'")
 MISSING = re.compile(r'(\w+)(?:\.__init__)?\(\) missing \d+ required [\w-]+ arguments?: (.+)')
 REFUSED = re.compile(r'Invalid (learning rate|lr|momentum|weight_decay|beta|epsilon)\b')
 """Begins what PyTorch's optimizers raise."""
+
+NOTHING = 'need at least one array to concatenate'
+"""What mmengine's data sets raise that hold no entry."""
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
@@ -49,24 +51,16 @@ def user_errors(cfg: Config | None = None, output: str | Path | None = None) -> 
     except ValueError as error:
         if REFUSED.match(str(error)):
             raise RebnnError(f'PyTorch refuses it: {error}.', 'optim_wrapper.optimizer') from error
-        _check_empty(error)
+        files = {value for key, value in _values(cfg or Config()) if key.endswith('.ann_file') and value}
+        if str(error) == NOTHING and files:
+            what = 'a data set has no entry, or none that its filter_cfg keeps'
+            raise RebnnError(what, ' or '.join(sorted(files)), 'Name data that have some.') from error
         raise
     except (KeyError, TypeError) as error:
         mistake = _mistake(str(error.args[0]) if error.args else '', cfg or Config())
         if mistake is None:
             raise
         raise mistake from error
-
-
-def _check_empty(error: ValueError) -> None:
-    """Name the data set where mmengine fails to join the entries of one that has none."""
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        dataset = frame.f_locals.get('self') if frame.f_code.co_name == '_serialize_data' else None
-        if dataset is not None and not dataset.data_list:
-            rule = None if dataset.test_mode else dataset.filter_cfg
-            what = f'{type(dataset).__name__} finds no entry' + (f' that filter_cfg={rule} keeps' if rule else '')
-            where = dataset.ann_file or dataset.data_root or ' '.join(dataset.data_prefix.values())
-            raise RebnnError(what, where, f'Name data that have some{", or keep more" if rule else ""}.') from error
 
 
 def _mistake(text: str, cfg: Config) -> RebnnError | None:

@@ -47,7 +47,9 @@ ALONE = dict(base=BASES['tiny'].format(''), teacher=False)
 
 def options(data: Path, **changes: object) -> argparse.Namespace:
     nothing = dict.fromkeys(('out', 'train', 'val', 'test', 'start', 'augment', 'label_with'))
-    given = dict(base=BASES['tiny'].format('_taught'), teacher=None, size=(96, 64), epochs=2, negatives=True)
+    given = dict(
+        starts={}, base=BASES['tiny'].format('_taught'), teacher=None, size=(96, 64), epochs=2, negatives=True
+    )
     return argparse.Namespace(data=data, **nothing | given | changes)
 
 

@@ -86,11 +86,13 @@ def test_a_data_set_without_images(tmp_path):
         path.write_text(json.dumps(dict(images=images, annotations=[], categories=[dict(id=1, name='a')])))
         return coco(ann_file=str(path), data_prefix=dict(img=''), metainfo=dict(classes=('a',)), **options)
 
-    only_with_boxes = dict(filter_cfg=dict(filter_empty_gt=True))
-    assert sentence(lambda: build(0)) == f'{path}: CocoDataset finds no entry. Name data that have some.'
-    assert sentence(lambda: build(0, test_mode=True, **only_with_boxes)) == sentence(lambda: build(0))
-    found = sentence(lambda: ConcatDataset([build(1, **only_with_boxes)]))
-    assert "finds no entry that filter_cfg={'filter_empty_gt': True} keeps. Name data that have some, or" in found
+    cfg = Config(dict(train_dataloader=dict(dataset=dict(ann_file=str(path)))))
+    told = f'{path}: a data set has no entry, or none that its filter_cfg keeps. Name data that have some.'
+    assert sentence(lambda: build(0), cfg) == told
+    with_boxes = dict(filter_cfg=dict(filter_empty_gt=True))
+    assert sentence(lambda: ConcatDataset([build(1, **with_boxes)]), cfg) == told
+    with pytest.raises(ValueError, match='concatenate'), user_errors():
+        build(0)
     assert len(build(1)) == 1
 
 
