@@ -370,6 +370,15 @@ def test_running_statistics_follow_a_batch_once(memory, norm):
     assert_equal(dict(model.named_buffers()), dict(expected.named_buffers()))
 
 
+@pytest.mark.parametrize('reentrant', [True, False])
+def test_a_range_follows_a_batch_once(reentrant):
+    layer = BinaryConv2d(8, 8, 3, activation=dict(type='Q8BERTActivation', decay=0.5))
+    for factor in (1, 2, 3):
+        x = (factor * images()).requires_grad_()
+        checkpoint(layer, x, use_reentrant=reentrant).square().mean().backward()
+    assert layer.activation_quantizer.range == 2.25 * images().abs().max()
+
+
 class Regularised(BinaryMeanScaleWeight):
     def forward(self, weight):
         self.penalty = weight.square().sum()

@@ -69,6 +69,11 @@ def is_transformed() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
+def is_repeated() -> bool:
+    """Whether checkpointing runs a forward pass once more, in the backward pass."""
+    return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
+
+
 def autocast_type(x: Tensor) -> torch.dtype:
     """Return the type that autocast, where it is at work, gives a product of this tensor."""
     device = x.device.type

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..errors import RebnnError
 from ..functional import channel_dims, per_channel_factor, symmetric_codes, symmetric_round
+from ..functional.native import is_repeated
 from ..quantizers import ActivationQuantizer, Values, WeightQuantizer, check_bits, check_per
 
 
@@ -107,9 +108,10 @@ class Q8BERTActivation(ActivationQuantizer):
             return x
         # Both branches are computed: to ask whether the range is 0 would wait for the accelerator.
         largest = x.detach().abs().amax().to(self.range.dtype)
-        followed = self.decay * self.range + (1 - self.decay) * largest if self.training else self.range
+        follows = self.training and not is_repeated()
+        followed = self.decay * self.range + (1 - self.decay) * largest if follows else self.range
         limit = torch.where(self.range > 0, followed, largest)
-        if self.training:
+        if follows:
             self.range.copy_(limit)
         return symmetric_round(x, limit.to(x.dtype), self.bits)
 
