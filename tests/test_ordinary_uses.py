@@ -275,6 +275,18 @@ def test_steps_that_a_scaler_skips_are_none():
     assert [counts.steps for counts in recorder.take_counts().values()] == [2, 2]
 
 
+@pytest.mark.parametrize('rule', [ResilientGradient, MethodDriver, FlipRecorder])
+def test_a_fused_step_under_loss_scaling_is_refused(rule):
+    """It is called for steps that it skips, too."""
+    model = block(method='ReBNNConv2d' if rule is ResilientGradient else 'XNORConv2d')
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, fused=True)
+    rule(model).attach(optimizer)
+    scaler = torch.amp.GradScaler('cpu')
+    scaler.scale(model(images()).square().mean()).backward()
+    with pytest.raises(ValueError, match=f'{rule.__name__}: optimizer SGD.fused=True. with AMP sees scaled gradients'):
+        scaler.step(optimizer)
+
+
 def test_a_copy_of_model_and_optimizer_has_no_rule_and_says_so():
     model = block()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

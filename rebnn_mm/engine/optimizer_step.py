@@ -69,10 +69,10 @@ def around_step(
         )
 
     def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if before is None:
-            return None
         if getattr(stepping, 'grad_scale', None) is not None:
             raise RebnnError(explain_fused(owner, stepping))
+        if before is None:
+            return None
         closure = kwargs['closure'] if kwargs.get('closure') else args[1] if len(args) > 1 else None
         finish = torch.no_grad()(before)
         if closure is None:

@@ -1,17 +1,13 @@
 """The mmengine hook that makes training resilient."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from mmengine.optim import OptimWrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
-from torch import nn
 
 from ..errors import RebnnError
 from .binary_hook import BinaryHook, has_epochs, logs_now, optim_wrappers, unwrap_model
 from .optim_constructor import LATENT
-from .optimizer_step import explain_fused
 from .resilient_gradient import ResilientGradient
 
 CHECKPOINT_KEY = 'rebnn_counts'
@@ -69,13 +65,6 @@ class ReBNNHook(BinaryHook):
     def compile_steps(self, **options: Any) -> None:
         if self.resilient is not None:
             self.resilient.compile(**options)
-
-    def check(self, model: nn.Module, wrappers: Sequence[OptimWrapper]) -> None:
-        for wrapper in wrappers:
-            fused = any(group.get('fused') for group in wrapper.optimizer.param_groups)
-            if fused and hasattr(wrapper, 'loss_scaler'):
-                raise RebnnError(explain_fused('ReBNNHook', wrapper.optimizer))
-        super().check(model, wrappers)
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
         if self.resilient is None or not logs_now(self, runner, batch_idx, self.interval):

@@ -16,9 +16,8 @@ from mmengine.runner import Runner
 
 from ..errors import RebnnError, did_you_mean
 from ..layers import BinaryLayer
-from .binary_hook import has_epochs, logs_now, optim_wrappers, unwrap_model
+from .binary_hook import has_epochs, logs_now, optim_wrappers, refuse_fused, unwrap_model
 from .flip_recorder import FlipCounts, FlipRecorder
-from .optimizer_step import explain_fused
 
 CHECKPOINT_KEY = 'binary_weight_record'
 
@@ -95,9 +94,7 @@ class BinaryWeightRecorderHook(Hook):
         if not is_main_process():
             return
         wrappers = optim_wrappers(runner)
-        for wrapper in wrappers:
-            if any(group.get('fused') for group in wrapper.optimizer.param_groups) and hasattr(wrapper, 'loss_scaler'):
-                raise RebnnError(explain_fused('BinaryWeightRecorderHook', wrapper.optimizer))
+        refuse_fused('BinaryWeightRecorderHook', wrappers)
         recorder = FlipRecorder(unwrap_model(runner.model))
         for wrapper in wrappers:
             recorder.attach(wrapper.optimizer)

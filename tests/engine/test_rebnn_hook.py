@@ -6,7 +6,7 @@ import pytest
 import torch
 from mmengine.runner import Runner
 
-from rebnn_mm.engine import ReBNNHook
+from rebnn_mm.engine import BinaryHook, ReBNNHook
 from rebnn_mm.engine.rebnn_hook import CHECKPOINT_KEY
 from tests.engine.small_runner import Images, SmallClassifier, log_text, runner_config, trained
 
@@ -247,7 +247,8 @@ def test_data_without_length_is_named(tmp_path):
         Runner(model=SmallClassifier(), **config).train()
 
 
-def test_fused_optimizer_with_amp_is_refused(tmp_path):
+@pytest.mark.parametrize('hook', [ReBNNHook, BinaryHook])
+def test_fused_optimizer_with_amp_is_refused(tmp_path, hook):
     config = runner_config(tmp_path / 'run')
     config['optim_wrapper']['optimizer'] = {'type': 'AdamW', 'lr': 1e-3, 'fused': True}
     runner = Runner(model=SmallClassifier(), **config)
@@ -255,7 +256,7 @@ def test_fused_optimizer_with_amp_is_refused(tmp_path):
     # AmpOptimWrapper itself refuses to be built without an accelerator; what the hook looks at is its scaler.
     runner.optim_wrapper.loss_scaler = torch.amp.GradScaler('cpu')
     with pytest.raises(ValueError, match='fused=True.* with AMP sees scaled gradients.*fused=False'):
-        ReBNNHook().before_train(runner)
+        hook().before_train(runner)
 
 
 def test_ema_does_not_change_training_and_copies_gamma(tmp_path):

@@ -253,14 +253,15 @@ def _check_config(config: Any, env: Environment) -> Iterator[Problem]:
                 'error', f'{config} cannot be read ({type(error).__name__}: {error})', 'check the path and the file'
             )
             return
-    if not any('ReBNNHook' in str(hook.get('type')) for hook in config.get('custom_hooks') or []):
+    kinds = [str(hook.get('type')) for hook in config.get('custom_hooks') or []]
+    if not any(name in kind for kind in kinds for name in ('ReBNNHook', 'BinaryHook')):
         return
     for key, wrapper in _wrappers(config.get('optim_wrapper')):
         if 'AmpOptimWrapper' in str(wrapper.get('type')) and wrapper['optimizer'].get('fused'):
             yield Problem(
                 'error',
-                f'{key}: a fused optimizer with AMP shows ReBNNHook gradients that still carry the loss scale, so '
-                'gamma would be wrong by it',
+                f"{key}: a fused optimizer with AMP shows the method's hook gradients that still carry the loss "
+                'scale, and steps that are skipped',
                 f'set {key}.optimizer.fused=False',
             )
 

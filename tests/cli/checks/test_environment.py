@@ -232,15 +232,16 @@ def config_problems(given: Any) -> list[Problem]:
     return check_environment(given, Environment(python=(3, 11), versions=HEALTHY, load=loader()))
 
 
-def test_fused_optimizer_with_amp():
-    problem = only(config_problems(config()))
+@pytest.mark.parametrize('hook', ['ReBNNHook', 'rebnn_mm.BinaryHook'])
+def test_fused_optimizer_with_amp(hook):
+    problem = only(config_problems(config(hook=hook)))
     assert problem.level == 'error'
     assert problem.what.startswith('optim_wrapper: a fused optimizer with AMP')
     assert problem.fix == 'set optim_wrapper.optimizer.fused=False'
 
 
 @pytest.mark.parametrize('change', [dict(wrapper='OptimWrapper'), dict(fused=False), dict(hook='EMAHook')])
-def test_fused_optimizer_is_fine_where_gamma_is_not_at_stake(change):
+def test_fused_optimizer_is_fine_without_a_methods_hook_or_amp(change):
     assert config_problems(config(**change)) == []
 
 
