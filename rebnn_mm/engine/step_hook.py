@@ -20,8 +20,8 @@ class StepHook(Hook):
     Accumulated iterations are one step, and a step that AMP skips is none. Add it after the method's own hook.
     """
 
-    # After the method's hook, whose rules and constraints belong to the step.
-    priority = 60
+    # After the method's hook, whose rules and constraints belong to the step; before the weight recorder.
+    priority = 52
 
     def __init__(self) -> None:
         self._handles: list[Any] = []

@@ -1,5 +1,8 @@
+import json
+
 import pytest
 import torch
+from mmengine.hooks import Hook
 
 from rebnn_mm.engine import FreezingHook
 from rebnn_mm.engine.freezing_hook import SignTracker
@@ -57,6 +60,32 @@ def test_frozen_weights_stay_and_a_resumed_run_goes_on(tmp_path):
         assert torch.equal(resumed.model.state_dict()[name], value), name
     assert torch.equal(resumed.model.conv1.weight.detach()[frozen], held[frozen])
     assert int(tracker_of(resumed).frozen.sum()) > int(frozen.sum())
+
+
+class Signs(Hook):
+    """Counts the signs that iterations leave changed."""
+
+    priority = 'LOWEST'
+
+    def before_train(self, runner):
+        self.negative, self.flips = runner.model.conv1.weight < 0, 0
+
+    def after_train_iter(self, runner, *args, **kwargs):
+        before, self.negative = self.negative, runner.model.conv1.weight < 0
+        self.flips += int((before ^ self.negative).sum())
+
+
+def test_signs_that_are_put_back_are_not_recorded_as_flips(tmp_path):
+    kinds = 'ReBNNHook', 'BinaryWeightRecorderHook', 'FreezingHook'
+    hooks = [dict(type=kind, **(dict(threshold=0.005) if kind == 'FreezingHook' else {})) for kind in kinds]
+    signs = Signs()
+    runner = trained(
+        tmp_path, epochs=6, custom_hooks=[*hooks, signs], optim_wrapper=dict(optimizer=dict(type='SGD', lr=2.0))
+    )
+    (record,) = tmp_path.glob('*/vis_data/binary_weights.jsonl')
+    epochs = [json.loads(line)['layers'] for line in record.open()][1:]
+    assert tracker_of(runner).frozen.any()
+    assert sum(layers['conv1']['flips'] for layers in epochs) == signs.flips > 0
 
 
 def tracker_of(runner):
