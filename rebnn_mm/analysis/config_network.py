@@ -11,6 +11,7 @@ from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
 from rebnn_mm.errors import RebnnError
+from rebnn_mm.utils.command_line import check_sections
 from rebnn_mm.utils.data_files import leaf_datasets, type_name
 
 LOADERS = {'test_dataloader': 'test pipeline', 'val_dataloader': 'val pipeline', 'train_dataloader': 'train pipeline'}
@@ -26,8 +27,7 @@ class InputShape(NamedTuple):
 
 def build_network(cfg: Config) -> nn.Module:
     """Build the model of a config of mmdet, mmpretrain or mmengine before initialisation; weights are not read."""
-    if not cfg.get('model'):
-        raise RebnnError(f'{cfg.filename}: the config has no model. Name a config that rebnn train takes.')
+    check_sections(cfg, ['model'])
     model = copy.deepcopy(cfg.model)
     if text_length(cfg) is not None:
         model.update(pretrained=False)  # its encoder's weights are not part of the network

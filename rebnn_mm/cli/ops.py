@@ -66,10 +66,10 @@ def main() -> None:
     cfg = read_config(args.config, args.cfg_options)
     if args.out is not None:
         check_writable(args.out, inputs=[args.config])
+    with user_errors(cfg):
+        built = build_network(cfg)
+    shape, source = shape_of_input(cfg, args)
     try:
-        shape, source = shape_of_input(cfg, args)
-        with user_errors(cfg):
-            built = build_network(cfg)
         network = network_cost(built, shape, args.rois)
     except RuntimeError as problem:
         raise RebnnError(

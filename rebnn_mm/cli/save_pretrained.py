@@ -21,7 +21,7 @@ from mmengine.runner import load_checkpoint
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.registry import MODELS
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
-from rebnn_mm.utils.command_line import check_new_folder, config_file
+from rebnn_mm.utils.command_line import check_new_folder, check_sections, config_file
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.data_files import type_name
 
@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument('--push', metavar='OWNER/NAME', help='upload the directory of a model of images to the hub')
     args = parser.parse_args()
     cfg = read_config(args.config)
+    check_sections(cfg, ['model'])
     check_checkpoint_file(args.checkpoint)
     check_new_folder(args.directory)
     if type_name(cfg.model) != 'TextClassifier':

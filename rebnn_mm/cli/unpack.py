@@ -20,7 +20,7 @@ from mmengine.registry import MODELS, init_default_scope
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.deploy.zoo import cards, in_zoo
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
-from rebnn_mm.utils.command_line import add_options, check_writable, config_file, import_scope
+from rebnn_mm.utils.command_line import add_options, check_sections, check_writable, config_file, import_scope
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import user_errors
 
@@ -62,6 +62,7 @@ def main() -> None:
         )
     check_writable(args.checkpoint, inputs=[path, config, *(args.images or [])])
     cfg = read_config(str(config), args.cfg_options)
+    check_sections(cfg, ['model'])
     import_scope(cfg)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     try:

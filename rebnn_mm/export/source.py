@@ -15,7 +15,7 @@ from torch import nn
 
 from rebnn_mm.deploy.image import read_image
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
-from rebnn_mm.utils.command_line import import_scope
+from rebnn_mm.utils.command_line import check_sections, import_scope
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data, type_name
@@ -69,6 +69,7 @@ def load_source(
     a pair in ``texts``. An empty ``calibration`` stands for the training set, None for no calibration.
     """
     cfg = read_config(config, options)
+    check_sections(cfg, ['model'])
     check_checkpoint_file(checkpoint)
     import_scope(cfg)
     init_default_scope(cfg.get('default_scope') or 'mmengine')

@@ -81,6 +81,9 @@ def load_config(args: argparse.Namespace, sections: Sequence[str] = ()) -> Confi
         cfg.work_dir = f'./work_dirs/{Path(args.config).stem}'
     check_writable(cfg.work_dir, is_folder=True)
     check_sections(cfg, sections)
+    for loop in LOOPS:
+        if any(cfg.get(name) is not None for name in loop):
+            check_sections(cfg, loop, f'{", ".join(loop)} go together: set all, or each to None.')
     return cfg
 
 
@@ -95,17 +98,26 @@ def import_scope(cfg: Config) -> None:
             importlib.import_module(f'{scope}.utils').register_all_modules(init_default_scope=False)
 
 
-TRAINING = ('train_dataloader', 'train_cfg', 'optim_wrapper')
-TESTING = ('test_dataloader', 'test_evaluator')
+LOOPS = (
+    ('train_dataloader', 'train_cfg', 'optim_wrapper'),
+    ('val_dataloader', 'val_cfg', 'val_evaluator'),
+    ('test_dataloader', 'test_cfg', 'test_evaluator'),
+)
+"""Keys of which mmengine takes all or none."""
+
+TRAINING = ('model', *LOOPS[0])
+TESTING = ('model', 'test_dataloader', 'test_evaluator')
 """Keys that a config needs for training, and for scoring."""
 
 
-def check_sections(cfg: Config, names: Sequence[str]) -> None:
+def check_sections(
+    cfg: Config, names: Sequence[str], fix: str = 'Take them over from a config that has them (_base_).'
+) -> None:
     """Check that a config has these sections."""
     missing = [name for name in names if cfg.get(name) is None]
     if missing:
         what = f'{cfg.filename or "the config"} has no {" and no ".join(missing)}'
-        raise RebnnError(what, fix='Take them over from a config that has them (_base_).')
+        raise RebnnError(what, fix=fix)
 
 
 def check_writable(path: str | Path, *, inputs: Iterable[str | Path | None] = (), is_folder: bool = False) -> None:

@@ -87,6 +87,8 @@ def test_latent_weights_are_not_scored_as_real_ones(run_tool, checkpoint, detect
         (dict(options=['model.conv_cfg.type=ReBNNConv2d']), ['model: RetinaNet takes no conv_cfg']),
         (dict(flags=['--out', 'x.json']), ['--out x.json must end in .pkl']),
         (dict(options=['test_evaluator=None']), [' has no test_evaluator. Take them over from']),
+        (dict(options=['model=None']), [' has no model. Take them over from']),
+        (dict(options=['test_cfg=None']), [' has no test_cfg. test_dataloader, test_cfg, test_evaluator go together']),
         (dict(flags=['--show-dir', 'x'], options=['default_hooks.visualization=None']), ['DetVisualizationHook']),
     ],
 )
@@ -96,6 +98,13 @@ def test_wrong_input_is_one_sentence(stop_tool, checkpoint, detector_config, tmp
         flags += ['--cfg-options', *change['options']]
     line = stop_tool(TOOL, detector_config, change.get('checkpoint', checkpoint), *flags)
     assert all(part in line for part in parts), line
+
+
+@pytest.mark.parametrize('words', ['export {} gone.pth -o a.onnx', 'save-pretrained {} gone.pth new', 'ops {}'])
+def test_a_config_without_a_model_is_named_whatever_reads_it(stop_tool, tmp_path, words):
+    (tmp_path / 'bare.py').write_text("default_scope = 'mmengine'\n")
+    command, *words = words.format(tmp_path / 'bare.py').split()
+    assert 'bare.py has no model. Take them over from' in stop_tool(f'rebnn {command}', *words)
 
 
 def test_a_window_needs_a_display(stop_tool, checkpoint, detector_config, tmp_path, monkeypatch):

@@ -35,12 +35,12 @@ def test_a_library_says_nothing_on_its_extras():
 def load(tmp_path, monkeypatch):
     monkeypatch.delenv('LOCAL_RANK', raising=False)
 
-    def run(content, *flags):
+    def run(content, *flags, sections=()):
         (tmp_path / 'mine.py').write_text(content)
         parser = argparse.ArgumentParser()
         parser.add_argument('config')
         add_common_arguments(parser)
-        return load_config(parser.parse_args([str(tmp_path / 'mine.py'), *flags]))
+        return load_config(parser.parse_args([str(tmp_path / 'mine.py'), *flags]), sections)
 
     return run
 
@@ -86,6 +86,18 @@ def test_what_cannot_be_is_one_sentence_before_the_work(load, tmp_path, flags, w
     line = refusal(load, "model = dict(type='A')", *(flag.format(tmp_path) for flag in flags))
     assert words.format(tmp_path, tmp_path) in line
     assert [file.name for file in tmp_path.iterdir()] == ['mine.py']
+
+
+@pytest.mark.parametrize(
+    ('content', 'words'),
+    [
+        ('', 'mine.py has no model and no train_dataloader. Take them over from'),
+        ('val_cfg = dict()', ' has no val_dataloader and no val_evaluator. val_dataloader, val_cfg, '),
+        ('test_cfg = dict()', 'test_evaluator go together: set all, or each to None.'),
+    ],
+)
+def test_a_loop_that_lacks_a_part_is_one_sentence(load, content, words):
+    assert words in refusal(load, content, sections=() if content else ('model', 'train_dataloader'))
 
 
 def test_outputs_that_can_be_written_leave_no_trace(tmp_path):
