@@ -36,7 +36,7 @@ from rebnn_mm.utils.command_line import (
     load_config,
 )
 from rebnn_mm.utils.config_mistake import user_errors
-from rebnn_mm.utils.data_files import check_data
+from rebnn_mm.utils.data_files import check_data, leaf_datasets
 from rebnn_mm.utils.encoders import check_encoders
 from rebnn_mm.utils.score_table import print_scores
 
@@ -65,7 +65,7 @@ def build_runner(cfg: Config, verbose: bool = False) -> Runner:
 
 def enable_painting(cfg: Config, flag: str, **options: Any) -> None:
     """Turn on the config's visualization hook for a flag, with options that mmdet's and mmpretrain's have."""
-    hook = cfg.default_hooks.get('visualization')
+    hook = (cfg.get('default_hooks') or {}).get('visualization')
     if hook is None:
         raise RebnnError(
             f'{flag} needs a hook that paints, and the config has none. Add it to default_hooks: '
@@ -91,18 +91,17 @@ def enable_tta(cfg: Config) -> None:
         default_model = dict(
             type='DetTTAModel', tta_cfg=dict(nms=dict(type='nms', iou_threshold=0.5), max_per_img=100)
         )
-    dataset = cfg.test_dataloader.dataset
-    while 'dataset' in dataset:
-        dataset = dataset.dataset
     if 'tta_pipeline' not in cfg:
         warnings.warn('The config has no tta_pipeline: images are tested as they are and flipped.', stacklevel=2)
+    dataset: Any
+    for _, dataset in leaf_datasets(cfg.test_dataloader.dataset, ''):
         *steps, pack = deepcopy(dataset.pipeline)
         if 'meta_keys' in pack:  # flipped boxes are flipped back by these two
             pack.meta_keys = (*pack.meta_keys, 'flip', 'flip_direction')
         flips = [dict(type='RandomFlip', prob=1.0), dict(type='RandomFlip', prob=0.0)]
-        cfg.tta_pipeline = [*steps, dict(type='TestTimeAug', transforms=[flips, [pack]])]
+        flipped = [*steps, dict(type='TestTimeAug', transforms=[flips, [pack]])]
+        dataset.pipeline = cfg.get('tta_pipeline', flipped)
     cfg.model = ConfigDict(**cfg.get('tta_model', default_model), module=cfg.model)
-    dataset.pipeline = cfg.tta_pipeline
 
 
 def dump_predictions(cfg: Config, path: str) -> DumpResults:

@@ -17,9 +17,11 @@ from mmengine.runner import CheckpointLoader
 from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.errors import RebnnError
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
+from rebnn_mm.utils.command_line import check_sections
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.console import quiet
+from rebnn_mm.utils.data_files import leaf_datasets
 
 
 def check_input(image: str | Path, config: str | None, checkpoint: str) -> None:
@@ -71,7 +73,10 @@ def load_detector(config: str | None, checkpoint: str, device: str | None = None
     # the inferencer has no folder for logs, and needs none
     warnings.filterwarnings('ignore', message='Failed to add .*VisBackend')
     cfg = _stored_config(checkpoint) if config is None else Config.fromfile(config)
+    check_sections(cfg, ['model', 'test_dataloader'])
+    # mmdet looks for the pipeline in the outermost data set only
+    _, cfg.test_dataloader.dataset = next(leaf_datasets(cfg.test_dataloader.dataset, ''))
     with user_errors(cfg), redirect_stdout(io.StringIO()):  # the loader prints what it loads
-        inferencer = DetInferencer(config, checkpoint, device=device, show_progress=False)
+        inferencer = DetInferencer(cfg, checkpoint, device=device, show_progress=False)
     check_checkpoint(inferencer.model, checkpoint)
     return inferencer

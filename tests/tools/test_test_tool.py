@@ -3,6 +3,9 @@ import re
 
 import pytest
 import torch
+from mmengine.config import Config
+
+from rebnn_mm.cli.test import enable_tta
 
 TOOL = 'tools/test.py'
 
@@ -90,6 +93,7 @@ def test_latent_weights_are_not_scored_as_real_ones(run_tool, checkpoint, detect
         (dict(options=['model=None']), [' has no model. Take them over from']),
         (dict(options=['test_cfg=None']), [' has no test_cfg. test_dataloader, test_cfg, test_evaluator go together']),
         (dict(flags=['--show-dir', 'x'], options=['default_hooks.visualization=None']), ['DetVisualizationHook']),
+        (dict(flags=['--show-dir', 'x'], options=['default_hooks=None']), ['DetVisualizationHook']),
     ],
 )
 def test_wrong_input_is_one_sentence(stop_tool, checkpoint, detector_config, tmp_path, change, parts):
@@ -105,6 +109,22 @@ def test_a_config_without_a_model_is_named_whatever_reads_it(stop_tool, tmp_path
     (tmp_path / 'bare.py').write_text("default_scope = 'mmengine'\n")
     command, *words = words.format(tmp_path / 'bare.py').split()
     assert 'bare.py has no model. Take them over from' in stop_tool(f'rebnn {command}', *words)
+
+
+def test_augmentation_reaches_each_of_several_data_sets():
+    def dataset(*steps):
+        return dict(type='CocoDataset', pipeline=[*({'type': step} for step in steps), dict(type='PackDetInputs')])
+
+    several = [dataset('A'), dict(type='RepeatDataset', times=1, dataset=dataset('B', 'C'))]
+    cfg = Config(
+        dict(model=dict(type='M'), test_dataloader=dict(dataset=dict(type='ConcatDataset', datasets=several)))
+    )
+    with pytest.warns(match='tested as they are and flipped'):
+        enable_tta(cfg)
+    first, second = cfg.test_dataloader.dataset.datasets
+    found = [[step.type for step in one.pipeline] for one in (first, second.dataset)]
+    assert found == [['A', 'TestTimeAug'], ['B', 'C', 'TestTimeAug']]
+    assert first.pipeline[1].transforms[1][0].type == 'PackDetInputs' and cfg.model.module.type == 'M'
 
 
 def test_a_window_needs_a_display(stop_tool, checkpoint, detector_config, tmp_path, monkeypatch):

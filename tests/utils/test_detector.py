@@ -2,9 +2,12 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from mmengine.config import Config
+from mmengine.registry import MODELS, init_default_scope
 
 from rebnn_mm.utils.detector import check_input, load_detector
 from tests.refusal import refusal
+from tests.tools.conftest import DETECTOR
 
 
 @pytest.fixture
@@ -70,3 +73,18 @@ def test_a_broken_checkpoint_or_config_is_one_sentence(change, sentence, tmp_pat
         torch.save({'state_dict': {}, 'meta': {}}, checkpoint)
     line = refusal(load_detector, str(config), str(checkpoint), 'cpu')
     assert line.startswith(sentence.format(tmp_path)) and '\n' not in line
+
+
+def test_the_test_set_may_be_wrapped(tmp_path):
+    pytest.importorskip('mmdet')
+    config, checkpoint = tmp_path / 'wrapped.py', tmp_path / 'a.pth'
+    config.write_text(f"""{DETECTOR.format(root='')}
+test_dataloader['dataset'] = dict(
+    type='ConcatDataset', datasets=[dict(type='CocoDataset', pipeline=val_dataloader['dataset']['pipeline'])]
+)
+""")
+    cfg = Config.fromfile(config)
+    init_default_scope('mmdet')
+    torch.save(dict(state_dict=MODELS.build(cfg.model).state_dict()), checkpoint)
+    found = load_detector(str(config), str(checkpoint), 'cpu')(np.zeros((96, 128, 3), np.uint8))
+    assert len(found['predictions'][0]['scores']) == len(found['predictions'][0]['bboxes'])
