@@ -118,6 +118,16 @@ def test_descriptions_that_fit_nothing(copied, text, words):
         read_annotated(folder)
 
 
+@pytest.mark.parametrize('test', ['../test/images', 'labels'])
+def test_a_folder_of_test_images_may_lack(copied, test):
+    folder = copied('yolo_ultralytics')
+    description = folder / 'data.yaml'
+    description.write_text(f'{description.read_text()}\ntest: {test}\n')
+    data = read_annotated(folder)
+    assert set(data.splits) == {'train', 'val'}
+    assert any(note.startswith('no test images (1, the first: ') for note in data.notes)
+
+
 def test_labels_that_lie_elsewhere(copied):
     folder = copied('yolo_ultralytics')
     (folder / 'labels').rename(folder / 'boxes')
