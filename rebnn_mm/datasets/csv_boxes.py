@@ -30,6 +30,9 @@ SIDES = (
 )
 """Names of the four columns of a box, by its corners, or by its corner and its sides."""
 
+SIZES = (('imagewidth', 'imageheight'), ('width', 'height'))
+"""Names of the columns of an image's size."""
+
 SETS = {'TRAIN': 'train', 'TRAINING': 'train', 'VALIDATION': 'val', 'VALIDATE': 'val', 'TEST': 'test'}
 """First column of the tables of Google's AutoML."""
 
@@ -44,6 +47,7 @@ class Table(NamedTuple):
     box: tuple[int, ...]  # columns of the box
     corners: bool  # whether these are two corners, else a corner and the sides
     split: int | None  # column of the split, if there is one
+    size: tuple[int, ...] = ()  # columns of the image's size, if there are any
 
 
 def csv_files(paths: Iterable[Path]) -> dict[str, Path]:
@@ -87,7 +91,9 @@ def read_csv(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[
                 continue
             named = '' if table.split is None else row[table.split].strip()
             own = split if table.split is None else SETS.get(named.upper()) or find_split([named])
-            photo = photos.get((own, file)) or places.photo(file, (0, 0), [], wrong)
+            sides = [int(row[column]) for column in table.size if row[column].strip().isdecimal()]
+            said = (sides[0], sides[1]) if len(sides) == 2 else (0, 0)
+            photo = photos.get((own, file)) or places.photo(file, said, [], wrong)
             photos[own, file] = photo
             texts = [row[column].strip() for column in table.box]
             if not any(texts):
@@ -146,7 +152,9 @@ def _with_header(rows: dict[int, list[str]]) -> Table | None:
             if set(kind) <= set(heads):
                 box = tuple(heads.index(head) for head in kind)
                 below = {number: row for number, row in rows.items() if number != first}
-                return Table(below, True, file, name, box, corners, split)
+                sizes = (names for names in SIZES if set(names) <= set(heads) - set(kind))
+                size = tuple(heads.index(head) for head in next(sizes, ()))
+                return Table(below, True, file, name, box, corners, split, size)
     return None
 
 

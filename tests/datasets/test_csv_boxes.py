@@ -60,6 +60,7 @@ def changed(folder, form, before, after):
         ('csv_tensorflow', 'p0.jpg,96,64,disc,60,', 'p9.jpg,96,64,disc,60,', r'row 3: there is no image p9\.jpg'),
         ('csv_tensorflow', 'p0.jpg,96,64,disc,60,', 'p0.jpg,96,64,,60,', 'row 3 has no class'),
         ('csv_retinanet', 'images/p0.jpg,60,9,80', 'images/p0.jpg,60,9,20', r'csv: row 2 ends before it begins'),
+        ('csv_tensorflow', ',96,64,', ',48,32,', 'is 96x64, and its annotations are for 48x32'),
         ('csv_tensorflow', 'xmin,ymin,xmax,ymax', 'a,b,c,d', 'nor a CSV file with a box in each row'),
     ],
 )
