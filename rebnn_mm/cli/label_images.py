@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,9 +30,6 @@ from rebnn_mm.utils.command_line import check_writable, import_scope
 THRESHOLD = 0.4
 """Score from which an object becomes a label."""
 
-LABELLED = 'labelled by'
-"""Begins the description in a file of labels, so that a second call may write over it."""
-
 STRIDES = (8, 16, 32)
 """Of the levels of YOLOX, in the order of its output."""
 
@@ -44,7 +43,7 @@ def label_images(folder: Path, teacher: str, classes: Sequence[str] = ()) -> str
     if not places.by_name:
         raise RebnnError(f'there are no images in {folder}.')
     check_writable(out)
-    again, labels = out.is_file() and LABELLED in out.read_text(encoding='utf-8', errors='replace'), out.exists()
+    again, labels = out.is_file() and _is_ours(out), out.exists()
     with suppress(RebnnError):
         labels = labels or bool(read_annotated(folder))
     if labels and not again:
@@ -60,12 +59,28 @@ def label_images(folder: Path, teacher: str, classes: Sequence[str] = ()) -> str
         boxes = [Box(one.name, x, y, right - x, low - y) for one in found for x, y, right, low in [one.box]]
         photos.append(places.photo(path, (0, 0), boxes, wrong))
     refuse_wrong(folder, wrong)
-    about = f'{LABELLED} {Path(teacher).name}, scores of at least {THRESHOLD}'
+    about = f'labelled by {Path(teacher).name}, scores of at least {THRESHOLD}'
+    content = as_coco(photos, classes or known)
+    content['info'] = dict(description=about, digest=_digest(content))
     with whole_file(out) as part:
-        part.write_text(json.dumps(as_coco(photos, classes or known) | dict(info=dict(description=about))))
+        part.write_text(json.dumps(content))
     counts = Counter(box.name for photo in photos for box in photo.boxes)
     numbers = ', '.join(f'{name} {counts[name]}' for name in classes or known)
     return f'{about}, {len(photos)} images, in {out}: {numbers}'
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether labels are as an earlier call has left them, and not corrected since."""
+    try:
+        content = json.loads(path.read_bytes())
+        return bool(content['info']['digest'] == _digest(content))
+    except (ValueError, LookupError, TypeError):
+        return False
+
+
+def _digest(content: dict[str, Any]) -> str:
+    about = [content[key] for key in ('images', 'annotations', 'categories')]
+    return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
 
 
 def open_teacher(teacher: str, classes: Sequence[str]) -> tuple[Callable[[Path], Detections], Sequence[str]]:
