@@ -321,25 +321,28 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
 
 def _voc_lists(folder: Path, photos: Mapping[Path, Photo], notes: list[str]) -> dict[str, list[Photo]]:
     """The splits of ``ImageSets/Main``. Without a ``train.txt`` there the images of no other list are for training."""
-    by_stem: dict[str, list[Photo]] = {}
-    for path, photo in photos.items():
-        by_stem.setdefault(path.stem, []).append(photo)
     splits: dict[str, list[Photo]] = {}
-    texts = sorted(visible(folder, '*.txt'), reverse=True)
-    lists = {path.stem.lower(): path for path in texts if path.parts[-3:-1] == ('ImageSets', 'Main')}
+    lists: dict[str, dict[Path, Path]] = {}  # by name and by the data set, as there are VOC2007 and VOC2012
+    for path in sorted(visible(folder, '*.txt'), reverse=True):
+        if path.parts[-3:-1] == ('ImageSets', 'Main'):
+            lists.setdefault(path.stem.lower(), {})[path.parents[2]] = path
     for split, names in LISTS.items():
-        listed = next((lists[name] for name in names if name in lists), None)
-        if listed is None:
-            continue
-        lines = listed.read_text(encoding='utf-8-sig', errors='replace').splitlines()
-        lines = [line.strip() for line in lines if line.strip()]
-        found = {line: by_stem.get(line) or _in_folder(line, by_stem.get(Path(line).stem, [])) for line in lines}
-        if lines and not any(found.values()):
-            raise RebnnError(
-                f"{listed}: no line of it is the name of an XML file without its ending; the first is '{lines[0]}'."
-            )
-        notes += [f'lines of lists have no annotations\t{line} in {listed.name}' for line in found if not found[line]]
-        splits[split] = [photo for each in found.values() for photo in each]
+        for root, listed in next((lists[name] for name in names if name in lists), {}).items():
+            by_stem: dict[str, list[Photo]] = {}
+            inside = {path: photo for path, photo in photos.items() if path.is_relative_to(root)}
+            for path, photo in (inside or photos).items():
+                by_stem.setdefault(path.stem, []).append(photo)
+            lines = listed.read_text(encoding='utf-8-sig', errors='replace').splitlines()
+            lines = [line.strip() for line in lines if line.strip()]
+            found = {line: by_stem.get(line) or _in_folder(line, by_stem.get(Path(line).stem, [])) for line in lines}
+            if lines and not any(found.values()):
+                raise RebnnError(
+                    f'{listed}: no line of it is the name of an XML file without its ending; the first is '
+                    f"'{lines[0]}'."
+                )
+            lost = [line for line in found if not found[line]]
+            notes += [f'lines of lists have no annotations\t{line} in {listed.name}' for line in lost]
+            splits.setdefault(split, []).extend(photo for each in found.values() for photo in each)
     whole = splits.pop('trainval', None)
     if splits.get('train') is None and (splits or whole):
         held = {photo.file for each in splits.values() for photo in each}

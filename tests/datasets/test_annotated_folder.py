@@ -663,3 +663,16 @@ def test_a_file_of_a_split_that_is_cut_off_is_named_and_not_passed_over(folder, 
 def test_a_file_of_coco_may_be_in_utf_16(folder):
     (folder / 'labels.json').write_text(json.dumps(coco()), encoding='utf-16')
     assert read_annotated(folder).classes == ('cat',)
+
+
+def test_each_data_set_of_voc_has_lists_of_its_own(tmp_path):
+    for year, train, val in (('2007', 'a', 'b'), ('2012', 'b', 'a')):
+        root = tmp_path / f'VOC{year}'
+        (root / 'ImageSets/Main').mkdir(parents=True)
+        for name, split in ((train, 'train'), (val, 'val')):
+            picture(root / f'JPEGImages/{name}.png')
+            voc(root, name, ('cat', 1, 2, 11, 22))
+            (root / f'ImageSets/Main/{split}.txt').write_text(f'{name}\n')
+    splits = read_annotated(tmp_path).splits
+    assert {photo.file for photo in splits['train']} == {'VOC2007/JPEGImages/a.png', 'VOC2012/JPEGImages/b.png'}
+    assert {photo.file for photo in splits['val']} == {'VOC2007/JPEGImages/b.png', 'VOC2012/JPEGImages/a.png'}
