@@ -81,19 +81,22 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     places = Places(folder)
     named = {split: Path(path).resolve() for split, path in (given or {}).items()}
     splits, order = _read(places, named)
-    notes = places.notes
+    notes, photos = places.notes, [photo for photos in splits.values() for photo in photos]
+    nameless = next((photo.file for photo in photos for box in photo.boxes if not box.name.strip()), None)
+    if nameless is not None:
+        raise RebnnError(f'{folder}: a box in {nameless} has no class, or one whose name is empty.')
+    boxes = [box for photo in photos for box in photo.boxes]
+    if boxes and all(max(box.left + box.width, box.top + box.height) <= 1 for box in boxes):
+        raise RebnnError(
+            f'every box of {folder} lies within the first pixel of its image. They are counted in pixels, not as '
+            'shares of the width and height.'
+        )
     splits = {split: _join_same(photos, notes) for split, photos in splits.items()}
     splits = _with_validation(splits, notes)
     splits = {split: _clean_all(photos, notes) for split, photos in splits.items()}
     if not any(not box.crowd for photo in splits['train'] for box in photo.boxes):
         raise RebnnError(f'no image of {folder} that is for training has a box, those of crowds not counted.')
-    boxes = [box for photos in splits.values() for photo in photos for box in photo.boxes]
-    if all(max(box.left + box.width, box.top + box.height) <= 1 for box in boxes):
-        raise RebnnError(
-            f'every box of {folder} lies within the first pixel of its image. They are counted in pixels, not as '
-            'shares of the width and height.'
-        )
-    present = {box.name for box in boxes}
+    present = {box.name for photos in splits.values() for photo in photos for box in photo.boxes}
     classes = tuple(name for name in order if name in present)
     notes += [f'classes without any box are left out\t{name}' for name in order if name not in present]
     counts = {
@@ -177,7 +180,7 @@ def as_coco(photos: Iterable[Photo], classes: Sequence[str]) -> dict[str, Any]:
                     image_id=len(images),
                     category_id=numbers[box.name],
                     bbox=list(box[1:5]),
-                    area=box.area or box.width * box.height,
+                    area=box.area if box.area > 0 else box.width * box.height,
                     iscrowd=int(box.crowd),
                 )
             )
@@ -239,6 +242,8 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
         try:
             content = json.loads(path.read_bytes())
             names = {category['id']: str(category['name']) for category in content['categories']}
+            if len({(category['id'], str(category['name'])) for category in content['categories']}) > len(names):
+                wrong.append('two classes have one id, so boxes are mixed up')
             # Numbers first: some are written as texts.
             in_order = [
                 names[number] for number in sorted(names, key=lambda number: (isinstance(number, str), number))
@@ -261,7 +266,7 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
                 elif len(entry.get('bbox') or ()) != 4:
                     wrong.append(f'annotation {entry.get("id")} has no box of four numbers')
                 else:
-                    crowd = bool(entry.get('iscrowd'))
+                    crowd = bool(int(entry.get('iscrowd') or 0))  # some are written as texts
                     left, top, width, height = (float(side) for side in entry['bbox'])
                     wrong += find_box_faults(f'annotation {entry.get("id")}', left, top, width, height)
                     area = float(entry.get('area') or 0)
@@ -387,7 +392,7 @@ def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[s
         return {**splits, 'val': splits['test']}
     photos = sorted(splits['train'])
     if len(photos) < 2:
-        raise RebnnError('one image is too few: some are trained on, others validated on.')
+        raise RebnnError('two images are the least: some are trained on, others validated on.')
     random.Random(0).shuffle(photos)
     count = max(1, round(VALIDATION * len(photos)))
     chosen = _spare_photos(photos, count)
@@ -428,8 +433,9 @@ def _clean_boxes(photo: Photo, notes: list[str]) -> Photo:
     for box in photo.boxes:
         left, top = max(box.left, 0), max(box.top, 0)
         right, bottom = min(box.left + box.width, photo.width), min(box.top + box.height, photo.height)
-        if not (right - left > 0 and bottom - top > 0):
-            notes.append(f'left out boxes without area inside their image\t{box.name} in {photo.file}')
+        if min(right - left, bottom - top) < 1:  # mmdet would leave them out and say nothing
+            what = 'left out boxes less than a pixel wide or high inside their image'
+            notes.append(f'{what}\t{box.name} in {photo.file}')
             continue
         inside = Box(box.name, left, top, right - left, bottom - top, box.crowd)
         if any(abs(a - b) > 1 for a, b in zip(inside[1:5], box[1:5], strict=True)):

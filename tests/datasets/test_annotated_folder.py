@@ -219,7 +219,7 @@ def test_boxes_are_mended_and_that_is_said(folder):
     assert data.notes[:4] == [
         'cut boxes that reached beyond their image (1, the first: cat in pictures/0.png)',
         'left out boxes that were there twice (1, the first: cat in pictures/1.png)',
-        'left out boxes without area inside their image (1, the first: cat in pictures/2.png)',
+        'left out boxes less than a pixel wide or high inside their image (1, the first: cat in pictures/2.png)',
         'classes without any box are left out (1, the first: dog)',
     ]
     assert 'are in train and in val (5, the first: pictures/0.png)' in data.notes
@@ -290,6 +290,11 @@ def test_numbers_of_classes_that_are_texts_and_names_that_come_twice(folder):
             dict(annotations=[dict(id=i, image_id=i, category_id=7, bbox=[0.1, 0.2, 0.5, 0.8]) for i in range(5)]),
             'within the first pixel of its image. They are counted in pixels, not as shares',
         ),
+        (
+            dict(categories=[dict(id=7, name='cat'), dict(id=7, name='dog')]),
+            'two classes have one id, so boxes are mixed',
+        ),
+        (dict(categories=[dict(id=7, name=' ')]), r'a box in pictures/\d\.png has no class'),
         (dict(categories=[dict(id=7)]), r"is not of COCO's form \(KeyError: 'name'\)"),
         (dict(images=[dict(id=0, file_name='gone.png')], annotations=[]), 'there is no image gone.png in '),
         (
@@ -676,3 +681,15 @@ def test_each_data_set_of_voc_has_lists_of_its_own(tmp_path):
     splits = read_annotated(tmp_path).splits
     assert {photo.file for photo in splits['train']} == {'VOC2007/JPEGImages/a.png', 'VOC2012/JPEGImages/b.png'}
     assert {photo.file for photo in splits['val']} == {'VOC2007/JPEGImages/b.png', 'VOC2012/JPEGImages/a.png'}
+
+
+def test_boxes_that_mmdet_would_pass_over_are_left_out_and_counted(folder):
+    content = coco()
+    for number, box in enumerate(([1, 1, 0.5, 9], [39.5, 2, 5, 5])):
+        content['annotations'][number]['bbox'] = box
+    content['annotations'][2] |= dict(area=-1, iscrowd='0')
+    write(folder, content)
+    data = read_annotated(folder)
+    assert any(note.startswith('images have lost all their boxes and are not used (2, ') for note in data.notes)
+    written = [entry for photos in data.splits.values() for entry in as_coco(photos, data.classes)['annotations']]
+    assert [(entry['area'], entry['iscrowd']) for entry in written] == [(100, 0)] * 3
