@@ -402,7 +402,8 @@ def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[s
         notes.append('each image has the only box of a class, so nothing is for validation but the training images')
         return {'train': sorted(photos), 'val': sorted(photos)}
     notes.append(f'no validation split found: {len(chosen)} of {len(photos)} images are held out, chosen by seed 0')
-    return {'train': sorted(photo for photo in photos if photo not in chosen), 'val': sorted(chosen)}
+    held = {photo.file for photo in chosen}
+    return {'train': sorted(photo for photo in photos if photo.file not in held), 'val': sorted(chosen)}
 
 
 def _spare_photos(photos: Sequence[Photo], count: int) -> list[Photo]:
@@ -425,7 +426,8 @@ def _clean_all(photos: Sequence[Photo], notes: list[str]) -> list[Photo]:
     cleaned = [_clean_boxes(photo, notes) for photo in photos]
     lost = [after.file for before, after in zip(photos, cleaned, strict=True) if before.boxes and not after.boxes]
     notes += [f'images have lost all their boxes and are not used\t{file}' for file in lost]
-    return [photo for photo in cleaned if photo.file not in lost]
+    gone = set(lost)
+    return [photo for photo in cleaned if photo.file not in gone]
 
 
 def _clean_boxes(photo: Photo, notes: list[str]) -> Photo:
