@@ -2,14 +2,13 @@
 
 import json
 import shutil
-import time
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from rebnn_mm.datasets.annotated_folder import _clean_all, _with_validation, as_coco, read_annotated
-from rebnn_mm.datasets.photo_places import Box, Photo
+from rebnn_mm.datasets.annotated_folder import as_coco, read_annotated
+from rebnn_mm.datasets.photo_places import Box
 from rebnn_mm.errors import RebnnError
 from tests.datasets.painted import FORMS, check
 
@@ -694,11 +693,3 @@ def test_boxes_that_mmdet_would_pass_over_are_left_out_and_counted(folder):
     assert any(note.startswith('images have lost all their boxes and are not used (2, ') for note in data.notes)
     written = [entry for photos in data.splits.values() for entry in as_coco(photos, data.classes)['annotations']]
     assert [(entry['area'], entry['iscrowd']) for entry in written] == [(100, 0)] * 3
-
-
-def test_as_many_images_as_are_usual_take_no_minutes():
-    photos = [Photo(f'{i:06}.jpg', 40, 30, [Box('cat', 50 * (i % 5 == 0), 1, 9, 9)]) for i in range(40_000)]
-    begin = time.process_time()
-    splits = _with_validation({'train': photos}, [])
-    _clean_all(photos, [])
-    assert time.process_time() - begin < 4 and len(splits['val']) == 8_000
