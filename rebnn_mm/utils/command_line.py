@@ -81,9 +81,8 @@ def load_config(args: argparse.Namespace, sections: Sequence[str] = ()) -> Confi
         cfg.work_dir = f'./work_dirs/{Path(args.config).stem}'
     check_writable(cfg.work_dir, is_folder=True)
     check_sections(cfg, sections)
-    for loop in LOOPS:
-        if any(cfg.get(name) is not None for name in loop):
-            check_sections(cfg, loop, f'{", ".join(loop)} go together: set all, or each to None.')
+    if sections:  # for a runner
+        check_loops(cfg)
     return cfg
 
 
@@ -118,6 +117,13 @@ def check_sections(
     if missing:
         what = f'{cfg.filename or "the config"} has no {" and no ".join(missing)}'
         raise RebnnError(what, fix=fix)
+
+
+def check_loops(cfg: Config) -> None:
+    """Check that a config has all or none of the keys of each loop, as mmengine's runner asks for."""
+    for loop in LOOPS:
+        if any(cfg.get(name) is not None for name in loop):
+            check_sections(cfg, loop, f'{", ".join(loop)} go together: set all, or each to None.')
 
 
 def check_writable(path: str | Path, *, inputs: Iterable[str | Path | None] = (), is_folder: bool = False) -> None:

@@ -43,6 +43,10 @@ bool Planner::Check(rebnn_status status) {
   return status == REBNN_OK;
 }
 
+bool Planner::NoMemory() {
+  return Check(Fail(REBNN_OUT_OF_MEMORY, "rebnn_model_load: there is not enough memory."));
+}
+
 void* Planner::Keep(int64_t count, int64_t size) {
   const int64_t bytes = Product({count, size});
   if (bytes < 0 || bytes > room_) {

@@ -55,7 +55,7 @@ class Planner {
 #endif
   bool Refuse(const char* format, ...);
   bool Check(rebnn_status status);
-  bool NoMemory() { return Check(Fail(REBNN_OUT_OF_MEMORY, "rebnn_model_load: there is not enough memory.")); }
+  bool NoMemory();
 
   bool PlanNode();
   bool MakeConstant();

@@ -10,6 +10,7 @@ from mmengine.config import Config
 from rebnn_mm.utils.command_line import (
     add_common_arguments,
     add_options,
+    check_loops,
     check_writable,
     import_scope,
     load_config,
@@ -88,16 +89,22 @@ def test_what_cannot_be_is_one_sentence_before_the_work(load, tmp_path, flags, w
     assert [file.name for file in tmp_path.iterdir()] == ['mine.py']
 
 
+def test_sections_that_lack_are_one_sentence(load):
+    assert 'mine.py has no model and no train_dataloader. Take them over from' in refusal(
+        load, '', sections=('model', 'train_dataloader')
+    )
+
+
 @pytest.mark.parametrize(
-    ('content', 'words'),
+    ('key', 'words'),
     [
-        ('', 'mine.py has no model and no train_dataloader. Take them over from'),
-        ('val_cfg = dict()', ' has no val_dataloader and no val_evaluator. val_dataloader, val_cfg, '),
-        ('test_cfg = dict()', 'test_evaluator go together: set all, or each to None.'),
+        ('val_cfg', ' has no val_dataloader and no val_evaluator. val_dataloader, val_cfg, '),
+        ('test_cfg', 'test_evaluator go together: set all, or each to None.'),
     ],
 )
-def test_a_loop_that_lacks_a_part_is_one_sentence(load, content, words):
-    assert words in refusal(load, content, sections=() if content else ('model', 'train_dataloader'))
+def test_a_loop_that_lacks_a_part_is_one_sentence(key, words):
+    assert words in refusal(check_loops, Config({key: {}}))
+    assert refusal(check_loops, Config(dict(model=dict(type='A')))) is None
 
 
 def test_outputs_that_can_be_written_leave_no_trace(tmp_path):
