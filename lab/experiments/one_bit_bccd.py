@@ -53,17 +53,4 @@ for size in ('nano', 'tiny', 'small'):
             budget=long,
         ),
     ]
-runs += [
-    dict(
-        name='tiny_detector_teacher',
-        label="tiny from the package's detector of photographs, full-precision (1)",
-        config=f'{folder}/tiny_teacher_bccd.py',
-        options={
-            **bfloat16,
-            'load_from': 'rebnn://one_bit_tiny_photos',
-            'optim_wrapper.optimizer.lr': 2e-4,
-        },
-        seeds=[0],
-    ),
-]
 del folder, bfloat16, long, longer, start, size, name, label, begun, rival
