@@ -120,10 +120,14 @@ def check_sections(
 
 
 def check_loops(cfg: Config) -> None:
-    """Check that a config has all or none of the keys of each loop, as mmengine's runner asks for."""
+    """Check that a config has all or none of the keys of each loop, as mmengine's runner asks, and what it counts."""
     for loop in LOOPS:
         if any(cfg.get(name) is not None for name in loop):
             check_sections(cfg, loop, f'{", ".join(loop)} go together: set all, or each to None.')
+        for name, key in ((loop[0], 'batch_size'), (loop[1], 'val_interval')):
+            value = (cfg.get(name) or {}).get(key)
+            if isinstance(value, int) and value < 1:
+                raise RebnnError('it must be at least 1', f'{name}.{key}={value}', 'Set it to a positive number.')
 
 
 def check_writable(path: str | Path, *, inputs: Iterable[str | Path | None] = (), is_folder: bool = False) -> None:

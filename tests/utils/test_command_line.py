@@ -15,6 +15,7 @@ from rebnn_mm.utils.command_line import (
     import_scope,
     load_config,
 )
+from tests.coco_config import coco_config
 from tests.refusal import refusal
 
 IMPORTED = """
@@ -105,6 +106,18 @@ def test_sections_that_lack_are_one_sentence(load):
 def test_a_loop_that_lacks_a_part_is_one_sentence(key, words):
     assert words in refusal(check_loops, Config({key: {}}))
     assert refusal(check_loops, Config(dict(model=dict(type='A')))) is None
+
+
+@pytest.mark.parametrize(
+    ('key', 'value'),
+    [('train_cfg.val_interval', 0), ('val_dataloader.batch_size', 0), ('test_dataloader.batch_size', -1)],
+)
+def test_counts_that_no_loop_can_take(key, value):
+    cfg = coco_config('data/')
+    cfg.update(dict.fromkeys(('train_cfg', 'optim_wrapper', 'val_cfg', 'test_cfg'), {}))
+    assert refusal(check_loops, cfg) is None
+    cfg.merge_from_dict({key: value})
+    assert refusal(check_loops, cfg).startswith(f'{key}={value}: it must be at least 1')
 
 
 def test_outputs_that_can_be_written_leave_no_trace(tmp_path):

@@ -6,6 +6,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
@@ -20,12 +21,12 @@ HEAD = re.compile(r'(^|\.)(bbox_)?head(\.\d+)?$')
 
 
 def check_labels(cfg: Mapping[str, Any], splits: Sequence[str] = SPLITS) -> None:
-    """Check that annotations of COCO's form have the names of the classes, in their order.
+    """Check that annotations of COCO's form have the names of the classes, in their order, and a metric's the images.
 
     mmdet numbers the categories that it finds in the file, in the file's order, whatever the names of the classes say:
-    after one that is missing, each label is that of the next class.
+    after one that is missing, each label is that of the next class. A metric compares images by their numbers alone.
     """
-    listed: dict[str, list[str]] = {}
+    listed: dict[str, tuple[list[str], dict[Any, str]]] = {}
     for split in splits:
         loader = cfg.get(f'{split}_dataloader') or {}
         classes: Any = ()
@@ -45,15 +46,20 @@ def check_labels(cfg: Mapping[str, Any], splits: Sequence[str] = SPLITS) -> None
                 )
             found = [each.path for each in dataset_paths(dataset, key) if each.key == f'{key}.ann_file']
             files += [(key, path) for path in found]
+        scored: list[tuple[str, str]] = []
         if files:  # scores are counted by the file of the metric
-            evaluator = cfg.get(f'{split}_evaluator') or {}
-            given = [metric.get('ann_file') for _, metric in metrics(evaluator, '')]
-            files += [(files[-1][0], path) for path in given if isinstance(path, str)]
-        for key, path in files:
+            given = metrics(cfg.get(f'{split}_evaluator') or {}, f'{split}_evaluator')
+            scored = [(key, path) for key, metric in given if isinstance(path := metric.get('ann_file'), str)]
+        for key, path in [*files, *((files[-1][0], path) for _, path in scored)]:
             if path not in listed:
-                listed[path] = _category_names(path)
-            if listed[path]:
-                _check_numbers(f'{key}.metainfo.classes', list(classes), listed[path], path)
+                listed[path] = _read_listed(path)
+            if names := listed[path][0]:
+                _check_numbers(f'{key}.metainfo.classes', list(classes), names, path)
+        for key, path in scored:
+            for _, other in files:
+                if listed[path][0] and listed[other][1].items() - listed[path][1].items():
+                    what = f'it does not list the images of {other}, or by other numbers, so no score would be right.'
+                    raise RebnnError(what, f'{key}.ann_file={path!r}', 'Name the annotations of the same images.')
 
 
 def check_testing(cfg: Config) -> None:
@@ -95,13 +101,15 @@ def check_batches(loader: Any) -> None:
         )
 
 
-def _category_names(path: str) -> list[str]:
-    """The names of a file of COCO's form in its order; none where there is no such file."""
+def _read_listed(path: str) -> tuple[list[str], dict[Any, str]]:
+    """The classes of a file of COCO's form in its order, and its images by number; none where it cannot be read."""
     try:
         with open(path, encoding='utf-8-sig') as file:
-            return [str(category['name']) for category in json.load(file)['categories']]
+            content = json.load(file)
+        names = [str(category['name']) for category in content['categories']]
+        return names, {image['id']: Path(image['file_name']).name for image in content['images']}
     except (OSError, ValueError, KeyError, TypeError):
-        return []
+        return [], {}
 
 
 def _check_numbers(key: str, classes: list[str], listed: list[str], path: str) -> None:

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -142,6 +143,27 @@ def test_other_ways_to_number_classes_wrongly(tmp_path):
     cfg.val_dataloader.dataset.ann_file = 'annotations/train.json'
     assert f"and {tmp_path}/other.json lists them as 'boat', 'person'" in refusal(check_labels, cfg, SPLITS)
     assert refusal(check_labels, other, ['train', 'test']) is None
+
+
+def test_a_metric_with_the_annotations_of_other_images(tmp_path):
+    """Scores of images that share only their numbers are those of noise."""
+    cfg = named_classes(tmp_path, ('person', 'car', 'boat'))
+    path = tmp_path / 'annotations' / 'val.json'
+    content = json.loads(path.read_text())
+    other = cfg.val_evaluator.ann_file = f'{tmp_path}/other.json'
+
+    def check(theirs, ours):
+        for file, images in ((Path(other), theirs), (path, ours)):
+            listed = [dict(id=number, file_name=name) for number, name in images]
+            file.write_text(json.dumps(dict(content, images=listed)))
+        return refusal(check_labels, cfg, ['val'])
+
+    assert check([(1, 'val/a.jpg'), (2, 'b.jpg')], [(1, 'a.jpg')]) is None  # a part of them, below another folder
+    for theirs in ([(1, 'b.jpg')], [(2, 'a.jpg')], []):
+        found = check(theirs, [(1, 'a.jpg')])
+        assert found.startswith(f'val_evaluator.ann_file={other!r}: it does not list the images of {path}, or by')
+    cfg.val_evaluator = [cfg.val_evaluator]
+    assert check([(2, 'a.jpg')], [(1, 'a.jpg')]).startswith('val_evaluator.0.ann_file=')
 
 
 def test_names_of_coco_for_other_data(tmp_path):
