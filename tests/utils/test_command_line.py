@@ -114,7 +114,7 @@ def test_a_loop_that_lacks_a_part_is_one_sentence(key, words):
 )
 def test_counts_that_no_loop_can_take(key, value):
     cfg = coco_config('data/')
-    cfg.update(dict.fromkeys(('train_cfg', 'optim_wrapper', 'val_cfg', 'test_cfg'), {}))
+    cfg.update({name: {} for name in ('train_cfg', 'optim_wrapper', 'val_cfg', 'test_cfg')})
     assert refusal(check_loops, cfg) is None
     cfg.merge_from_dict({key: value})
     assert refusal(check_loops, cfg).startswith(f'{key}={value}: it must be at least 1')
