@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from rebnn_mm.datasets.annotated_folder import read_annotated
+from rebnn_mm.errors import RebnnError
 from tests.datasets.painted import FORMS, check
 
 FILES = dict(
@@ -67,6 +68,14 @@ def changed(folder, form, before, after):
 def test_what_does_not_fit_is_named_with_its_row(tmp_path, form, before, after, words):
     with pytest.raises(match=words):
         read_annotated(changed(tmp_path, form, before, after))
+
+
+def test_a_first_row_of_unknown_names_is_no_box(tmp_path):
+    folder = shutil.copytree(FORMS / 'csv_retinanet', tmp_path / 'csv')
+    path = folder / FILES['csv_retinanet']
+    path.write_text(f'bild,links,oben,rechts,unten,klasse\n{path.read_text()}')
+    with pytest.raises(RebnnError, match=r'names that are not known: bild, links, .*Name them filename, xmin'):
+        read_annotated(folder)
 
 
 def test_a_table_is_named_for_its_split(tmp_path):
