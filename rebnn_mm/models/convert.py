@@ -78,7 +78,6 @@ def binarize(
     """
     rules: dict[str, Any] = dict(keep_real=keep_real, make_binary=make_binary, overrides=overrides, example=example)
     plan = plan_binary(model, conv, linear, **rules)
-    names = _names(model)
     new: dict[str, BinaryLayer] = {}
     for row in plan:
         old = model.get_submodule(row.name)
@@ -89,7 +88,7 @@ def binarize(
     # All of them are ready, so a layer that cannot be read leaves no model half replaced.
     for row in plan:
         if row.name in new:
-            put_in_place(model, names[row.name], new[row.name])
+            put_in_place(model, row.name, new[row.name])
             # It says in tables why it is real, and computes what it did.
             if row.real_because:
                 new[row.name].stay_real(row.real_because)
@@ -129,18 +128,18 @@ def build_binarized(
     return built
 
 
-def replace_layer(model: nn.Module, names: Sequence[str], new: BinaryLayer) -> None:
+def replace_layer(model: nn.Module, name: str, new: BinaryLayer) -> None:
     """Put a binary layer in the place of a real one, with its values, wherever the model holds it."""
-    old = model.get_submodule(names[0])
+    old = model.get_submodule(name)
     assert isinstance(old.weight, Tensor)
     shared = shares_with(model, old)
     if shared:
         raise RebnnError(
-            f'binarize: {names[0]!r} shares its weight with {shared!r}, and a binary layer would not. Leave both out '
+            f'binarize: {name!r} shares its weight with {shared!r}, and a binary layer would not. Leave both out '
             'of the conversion, or untie them before.'
         )
     take_over(old, new)
-    put_in_place(model, names, new)
+    put_in_place(model, name, new)
 
 
 def take_over(old: nn.Module, new: BinaryLayer) -> None:
@@ -159,19 +158,15 @@ def take_over(old: nn.Module, new: BinaryLayer) -> None:
     new._is_full_backward_hook = old._is_full_backward_hook
 
 
-def put_in_place(model: nn.Module, names: Sequence[str], new: BinaryLayer) -> None:
-    """Let a model hold a layer under these names, in the place of what it holds there."""
-    for name in names:
-        model.set_submodule(name, new)
-    new.take_name(names[0])
+def put_in_place(model: nn.Module, name: str, new: BinaryLayer) -> None:
+    """Let a layer become the binary one, as torch's lazy layers become others.
 
-
-def _names(model: nn.Module) -> dict[str, list[str]]:
-    """All names of every module, by the first one."""
-    names: dict[nn.Module, list[str]] = {}
-    for name, module in model.named_modules(remove_duplicate=False):
-        names.setdefault(module, []).append(name)
-    return {each[0]: each for each in names.values()}
+    So it is binary wherever it is held: under further names, and in lists and dicts that PyTorch does not see.
+    """
+    old = model.get_submodule(name)
+    old.__dict__ = new.__dict__
+    old.__class__ = type(new)
+    new.take_name(name)
 
 
 def _overridden(name: str, overrides: Mapping[str, Config]) -> dict[str, Any]:

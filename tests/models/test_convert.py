@@ -94,6 +94,23 @@ def test_a_layer_is_replaced_under_all_its_names():
         binarize(Shared(), CONV, make_binary=['first'], example=IMAGE)
 
 
+def test_a_layer_is_replaced_where_pytorch_does_not_see_it():
+    class Listed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.hidden, self.last = nn.Conv2d(3, 4, 1), nn.Conv2d(4, 4, 1), nn.Conv2d(4, 2, 1)
+            self.layers = [self.first, self.hidden, self.last]
+
+        def forward(self, x):
+            first, hidden, last = self.layers
+            return last(hidden(first(x).tanh()).tanh())
+
+    model = binarize(Listed(), CONV, example=IMAGE)
+    model(torch.randn(2, 3, 8, 8)).sum().backward()
+    assert model.layers[1] is model.hidden and model.hidden.binary and model.hidden.layer_name == 'hidden'
+    assert all(p.grad is not None for p in model.parameters())
+
+
 def test_names_go_before_rules():
     model = binarize(
         Network(),
@@ -119,6 +136,7 @@ def test_names_go_before_rules():
             dict(conv=dict(type='ReBNNConv2d', gama=1)),
             "conv of type ReBNNConv2d: no option 'gama'. Did you mean 'gamma'",
         ),
+        (dict(conv='ReBNNConv2d'), r"conv='ReBNNConv2d' is to be a dict, dict\(type='ReBNNConv2d'\)"),
         (dict(linear=CONV), "linear='ReBNNConv2d' is not such a layer"),
         (dict(conv=CONV, keep_real='stem'), r"keep_real='stem' must be a list of names, \['stem'\]"),
         (dict(conv=CONV, make_binary=['steem']), "make_binary names 'steem', which fits no layer.*mean 'stem'"),
@@ -258,12 +276,15 @@ def test_the_log_names_what_may_see_an_image(monkeypatch, channels):
     said = []
     monkeypatch.setattr('rebnn_mm.models.convert.print_log', lambda text, *rest: said.append(text))
     sizes = [(3, channels), (channels, 4), (4, 4), (4, 2)]
-    layers = [layer for pair in sizes for layer in (nn.Conv2d(*pair, 1), nn.Tanh())][:-1]
-    plan = plan_binary(nn.Sequential(*layers), CONV, example=IMAGE)
+
+    def network():
+        return nn.Sequential(*[layer for pair in sizes for layer in (nn.Conv2d(*pair, 1), nn.Tanh())][:-1])
+
+    plan = plan_binary(network(), CONV, example=IMAGE)
     assert 'in layers that become binary (2): name those that see an image in keep_real' in plan_table(plan)
-    binarize(nn.Sequential(*layers), CONV, example=IMAGE)
+    binarize(network(), CONV, example=IMAGE)
     assert len(said) == 1 and said[0].startswith('Sequential: 1 or 3 input channels')
-    binarize(nn.Sequential(*layers), CONV, keep_real=['2'], example=IMAGE)
+    binarize(network(), CONV, keep_real=['2'], example=IMAGE)
     assert len(said) == 1
 
 

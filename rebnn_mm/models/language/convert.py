@@ -80,7 +80,7 @@ def binarize(
             keep_real=tuple(keep_real),
         )
         options = {key: value for key, value in word_embedding.items() if key != 'type'}
-        replace_layer(model, [words], embedding(**{**table, **options}))
+        replace_layer(model, words, embedding(**{**table, **options}))
     for name, layer in list(model.named_modules()) if split else ():
         if isinstance(layer, BinaryLayer) and layer.weight_quantizer is not None:
             pair = BinaryPair.split(layer)
