@@ -77,7 +77,9 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
         images = {name: getattr(own, name) for name in ('mean', 'std', 'to_rgb')} if hasattr(own, 'mean') else {}
         self.build_teacher(teacher, teacher_checkpoint, MMPRETRAIN_MODELS, images)
         if self.teacher is not None:
-            self.check_same_classes(*(getattr(model.head, 'num_classes', None) for model in (self, self.teacher)))
+            # Those of timm and Hugging Face have no head of their own.
+            heads = (getattr(model, 'head', None) for model in (self, self.teacher))
+            self.check_same_classes(*(getattr(head, 'num_classes', None) for head in heads))
         self.teacher_loss = MMPRETRAIN_MODELS.build(teacher_loss)
         self.label_weight = label_weight
         if not isinstance(losses, Sequence) or not all(isinstance(loss, Mapping) for loss in losses):

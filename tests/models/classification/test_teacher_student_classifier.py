@@ -8,12 +8,13 @@ from mmengine.dataset import pseudo_collate
 from mmengine.model import ExponentialMovingAverage, MMDistributedDataParallel
 from mmengine.optim import OptimWrapper
 from mmengine.runner import Runner, save_checkpoint
+from torch import nn
 from torch._dynamo.utils import counters
 from torch.utils.data import Dataset
 
 pytest.importorskip('mmpretrain')
 
-from mmpretrain.models import ImageClassifier
+from mmpretrain.models import BaseClassifier, ImageClassifier
 from mmpretrain.structures import DataSample
 
 from rebnn_mm.engine import ResilientGradient
@@ -76,6 +77,25 @@ def images():
 
 def samples(labels=(0, 1, 2, 3)):
     return [DataSample().set_gt_label(label) for label in labels]
+
+
+class Whole(BaseClassifier):
+    """A classifier in one piece, as mmpretrain wraps those of timm."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, CLASSES))
+
+    def forward(self, inputs, data_samples=None, mode='tensor'):
+        return self.model(inputs)
+
+    extract_feat = loss = predict = None
+
+
+def test_a_teacher_without_a_head_of_its_own(build, images):
+    model = build(teacher=dict(type=Whole, init_cfg=dict(type='Normal', layer='Linear')), teacher_checkpoint=None)
+    found = model(images, samples(), mode='loss')['teacher_loss']
+    torch.testing.assert_close(found, distribution_loss(model(images), model.teacher(images)))
 
 
 def test_loss_is_the_distributional_loss_of_both_scores(build, images, teacher_file):
