@@ -1,7 +1,7 @@
 # What rebnn new-config --teacher writes for the photographs of data/kangaroo: training images of other sizes, cuts and
 # colours, and a teacher that starts from a detector of other photographs at a fifth of the rate, or from a classifier.
-# The twin is the teacher trained for as long as teacher and student together. A teacher that starts from a detector has
-# most of its AP early, so one more pair gives it a quarter of all epochs instead of half.
+# The twin is the teacher trained for as long as teacher and student together. A teacher that starts from a detector
+# has most of its AP early, so one more pair gives it a quarter of all epochs instead of half.
 _base_ = './one_bit_kangaroo.py'
 
 title = 'Starts that detect, kangaroos (unit: 48 epochs)'
