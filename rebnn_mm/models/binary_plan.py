@@ -196,6 +196,11 @@ def check_names(key: str, patterns: Iterable[str], names: Sequence[str]) -> None
     """Refuse names that fit no layer."""
     if isinstance(patterns, str):
         raise RebnnError(f'binarize: {key}={patterns!r} must be a list of names, [{patterns!r}]')
+    if key == 'overrides':
+        if not isinstance(patterns, Mapping) or not all(isinstance(each, Mapping) for each in patterns.values()):
+            raise RebnnError(f'binarize: overrides={patterns!r} must be a dict of dicts, {{name: dict(gamma=0)}}')
+    elif not isinstance(patterns, Iterable) or not all(isinstance(each, str) for each in patterns):
+        raise RebnnError(f'binarize: {key}={patterns!r} must be a list of names')
     for pattern in patterns:
         if any(name_matches(name, [pattern]) for name in names):
             continue

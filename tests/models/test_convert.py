@@ -139,6 +139,13 @@ def test_names_go_before_rules():
         (dict(conv='ReBNNConv2d'), r"conv='ReBNNConv2d' is to be a dict, dict\(type='ReBNNConv2d'\)"),
         (dict(linear=CONV), "linear='ReBNNConv2d' is not such a layer"),
         (dict(conv=CONV, keep_real='stem'), r"keep_real='stem' must be a list of names, \['stem'\]"),
+        (dict(conv=CONV, keep_real=None), 'keep_real=None must be a list of names'),
+        (dict(conv=CONV, make_binary=[None]), r'make_binary=\[None\] must be a list of names'),
+        (
+            dict(conv=CONV, overrides=['stem']),
+            r"overrides=\['stem'\] must be a dict of dicts, {name: dict\(gamma=0\)}",
+        ),
+        (dict(conv=CONV, overrides=dict(stem=None)), "overrides={'stem': None} must be a dict of dicts"),
         (dict(conv=CONV, make_binary=['steem']), "make_binary names 'steem', which fits no layer.*mean 'stem'"),
         (dict(conv=CONV, overrides={'nothing': {}}), "overrides names 'nothing', which fits no layer"),
         (dict(conv=CONV, make_binary=['up']), "names 'up', which cannot become binary: ConvTranspose2d has no binary"),
