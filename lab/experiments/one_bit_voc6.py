@@ -81,4 +81,13 @@ for name, size, label, begun in (
             budget=long,
         ),
     ]
+runs += [
+    dict(
+        name='tiny_further',
+        label="tiny, full-precision, from the package's detector at half the rate (3)",
+        config='configs/one_bit/tiny_teacher_bccd.py',
+        options={**bfloat16, 'load_from': 'rebnn://one_bit_tiny_photos', 'optim_wrapper.optimizer.lr': 5e-4},
+        budget={'train_cfg.max_epochs': 12, 'param_scheduler.1.end': 12},
+    )
+]
 del long, root, held_out, bfloat16, start, split, name, size, label, begun, teacher
