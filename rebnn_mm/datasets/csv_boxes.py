@@ -79,8 +79,8 @@ def read_csv(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[
             raise RebnnError(
                 f'{path} has no columns of a box. Name them in its first row: filename, xmin, ymin, xmax, ymax, class.'
             )
-        first = next(iter(table.rows.values()))
-        if not table.named and all(first[column].strip() and not is_number(first[column]) for column in table.box):
+        first = [] if table.named else next(iter(table.rows.values()))
+        if first and all(first[column].strip() and not is_number(first[column]) for column in table.box):
             raise RebnnError(
                 f'it has columns of names that are not known: {", ".join(first)}',
                 str(path),

@@ -76,6 +76,9 @@ def test_a_first_row_of_unknown_names_is_no_box(tmp_path):
     path.write_text(f'bild,links,oben,rechts,unten,klasse\n{path.read_text()}')
     with pytest.raises(RebnnError, match=r'names that are not known: bild, links, .*Name them filename, xmin'):
         read_annotated(folder)
+    path.write_text('filename,xmin,ymin,xmax,ymax,class\n')
+    with pytest.raises(RebnnError, match='but none to train on'):
+        read_annotated(folder)
 
 
 def test_a_table_is_named_for_its_split(tmp_path):
