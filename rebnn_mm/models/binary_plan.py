@@ -186,7 +186,7 @@ def refuse_binary(model: nn.Module) -> None:
 def check_layer(key: str, options: Config, base: type[BinaryLayer]) -> type[BinaryLayer]:
     """The class that a config of a layer names."""
     if not isinstance(options, Mapping):
-        raise RebnnError(f'binarize: {key}={options!r} is to be a dict, dict(type={options!r})')
+        raise RebnnError(f'binarize: {key}={options!r} must be a dict, dict(type={options!r})')
     cls = find_class(options.get('type'), base, f'binarize: {key}={options.get("type")!r} is not such a layer.')
     check_options(f'binarize: {key} of type {cls.__name__}', [name for name in options if name != 'type'], cls, base)
     return cls

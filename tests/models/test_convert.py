@@ -136,7 +136,7 @@ def test_names_go_before_rules():
             dict(conv=dict(type='ReBNNConv2d', gama=1)),
             "conv of type ReBNNConv2d: no option 'gama'. Did you mean 'gamma'",
         ),
-        (dict(conv='ReBNNConv2d'), r"conv='ReBNNConv2d' is to be a dict, dict\(type='ReBNNConv2d'\)"),
+        (dict(conv='ReBNNConv2d'), r"conv='ReBNNConv2d' must be a dict, dict\(type='ReBNNConv2d'\)"),
         (dict(linear=CONV), "linear='ReBNNConv2d' is not such a layer"),
         (dict(conv=CONV, keep_real='stem'), r"keep_real='stem' must be a list of names, \['stem'\]"),
         (dict(conv=CONV, keep_real=None), 'keep_real=None must be a list of names'),
