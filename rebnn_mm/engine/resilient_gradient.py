@@ -17,6 +17,7 @@ from ..functional import channel_dims, channel_mean_abs, zero_outside_one_
 from ..layers import BinaryLayer
 from ..methods.rebnn import (
     ALPHA_MIN,
+    ALPHA_SHARE,
     ReBNNWeight,
     add_reconstruction_,
     flips_since,
@@ -50,6 +51,8 @@ class ResilientLayer:
         """Where the latent weight was negative before the step, if the step moves it."""
         self.changed: Tensor | None = None
         """Where the last step has changed signs."""
+        self.magnitude: Tensor | None = None
+        """Sum of the magnitudes of each channel's latent weights before the step, if the step moves alpha."""
         self.max_gradient: Tensor | None = None
         self._window_start: Tensor | None = None
         self._window_steps = 0
@@ -344,7 +347,7 @@ def before_step(layers: Sequence[ResilientLayer]) -> None:
     """Finish the gradients: the mask of Eq. 5, the reconstruction term of Eq. 8 and 16, the centring."""
     moving = []
     for layer in layers:
-        layer.negative = None
+        layer.negative = layer.magnitude = None
         if layer.parameter.requires_grad and layer.parameter.grad is not None:
             moving.append(layer)
         else:
@@ -368,6 +371,10 @@ def after_step(layers: Sequence[ResilientLayer]) -> None:
     """Count flips, renew gamma (Eq. 14), keep alpha positive."""
     for alphas in _alike([layer.alpha for layer in layers], lambda alpha: (alpha.device, alpha.dtype)):
         torch._foreach_clamp_min_(alphas, ALPHA_MIN)
+    for group in _alike([layer for layer in layers if layer.magnitude is not None], _term_key):
+        magnitude, fan_in = _of_channels(group, 'magnitude', 'fan_in')
+        least = (ALPHA_SHARE * magnitude / fan_in).split([len(layer.weight) for layer in group])
+        torch._foreach_maximum_([layer.alpha for layer in group], least)
     for group in _alike([layer for layer in layers if layer.negative is not None], _learning_key):
         _count_and_learn(group)
 
@@ -439,11 +446,11 @@ def _add_terms(layers: Sequence[ResilientLayer]) -> None:
     torch._foreach_copy_(grads, [part.view(own.shape) for part, own in zip(finished, grads, strict=True)])
     # sum_j (w - alpha b) b = sum_j |w| - M alpha, which needs no further pass over products.
     pulls = (gamma * (found.magnitude - alpha * fan_in)).split(sizes)
-    trained = [
-        (local(layer.quantizer.alpha.grad), pull)
-        for layer, pull in zip(layers, pulls, strict=True)
-        if layer.quantizer.alpha.grad is not None
-    ]
+    trained = []
+    for layer, pull, magnitude in zip(layers, pulls, found.magnitude.split(sizes), strict=True):
+        if layer.quantizer.alpha.grad is not None:
+            layer.magnitude = magnitude
+            trained.append((local(layer.quantizer.alpha.grad), pull))
     if trained:
         torch._foreach_sub_([own for own, _ in trained], [pull for _, pull in trained])
     norms = [*found.task.float().split(sizes), *(gamma * found.distance).float().split(sizes)]

@@ -35,6 +35,15 @@ ALPHA_MIN = 1e-6
 """Alpha is kept at or above this: a scaling factor is positive."""
 
 
+ALPHA_SHARE = 0.25
+r"""A layer with the term keeps alpha at or above this share of the mean of \|w\|.
+
+Before a batch norm alpha has next to no gradient, and a step of Adam has one size whatever the gradient: within a few
+hundred steps it can walk to 0. There the norm's epsilon counts, the gradient is thousands of times as large as all
+others, and clipping leaves next to nothing of those. Without a norm a task rarely asks for less.
+"""
+
+
 RELEASED_CODE_GAMMA = 2e-4
 """What the clamp of the paper's released code returns for every input."""
 

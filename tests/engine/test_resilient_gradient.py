@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from rebnn_mm.engine import ResilientGradient
-from rebnn_mm.methods import ReBNNLinear
+from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
 from rebnn_mm.quantizers import MissingHookWarning
 from tests import two_processes
 from tests.engine.networks import LR, TwoLayers, batches, state, train, written_out_loss
@@ -217,6 +218,22 @@ def test_alpha_stays_positive():
     optimizer = torch.optim.SGD(model.parameters(), lr=1e4)
     train(model, batches(1), optimizer)
     assert all((layer.alpha > 0).all() for layer in model.layers)
+
+
+@pytest.mark.parametrize('options', [{}, {'gamma': 1e-3}, {'center': 'row'}])
+def test_adam_does_not_carry_alpha_to_zero_before_a_batch_norm(options):
+    """Where the norm's epsilon counts, it would have a gradient of 200,000 in place of 30."""
+    torch.manual_seed(0)
+    layer, norm = ReBNNConv2d(4, 16, 3, bias=False, **options), nn.BatchNorm2d(16)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=1e-2)
+    ResilientGradient(layer).attach(optimizer)
+    for _ in range(100):
+        optimizer.zero_grad()
+        (norm(layer(torch.randn(4, 4, 8, 8))) - torch.randn(4, 16, 6, 6)).square().sum().backward()
+        assert layer.alpha.grad.abs().max() < 200
+        magnitude = layer.weight_quantizer.latent(layer.weight).detach().abs().mean(dim=(1, 2, 3))
+        optimizer.step()
+        assert (layer.alpha >= 0.2499 * magnitude).all()
 
 
 def test_training_without_it_warns_once_and_with_it_does_not(recwarn):

@@ -6,7 +6,7 @@ taught = dict(
     start_from_teacher=True,
     losses=[
         dict(type='DenseScoreLoss', weight=1.0),
-        dict(type='DenseBoxLoss', weight=0.2),
+        dict(type='DenseBoxLoss', weight=2.0),
         dict(type='PKDLoss', modules=['backbone', 'neck'], weight=1.0),
     ],
 )

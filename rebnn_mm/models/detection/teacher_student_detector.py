@@ -11,6 +11,7 @@ from mmdet.models.dense_heads import AnchorHead
 from mmdet.models.dense_heads.base_dense_head import BaseDenseHead
 from mmdet.models.detectors.base import BaseDetector
 from mmdet.models.roi_heads import StandardRoIHead
+from mmdet.models.task_modules.coders import DistancePointBBoxCoder
 from mmdet.registry import MODELS as MMDET_MODELS
 from mmdet.structures import SampleList
 from mmdet.structures.bbox import get_box_tensor
@@ -464,4 +465,8 @@ def points_of(head: Any, predictions: Sequence[Sequence[Tensor]]) -> Points:
             [x.permute(0, 2, 3, 1).reshape(len(x), -1, size) for x, size in zip(levels, values, strict=True)], dim=1
         )
 
-    return Points(by_point(scores, [classes] * len(scores)), by_point(boxes, sizes), head.use_sigmoid_cls)
+    values = by_point(boxes, sizes)
+    if isinstance(getattr(head, 'bbox_coder', None), DistancePointBBoxCoder) and values.shape[-1] == 4:
+        # In pixels, the gradient of a distance exp(x) grows with it, and large boxes make a training diverge.
+        values = values.sign() * values.abs().log1p()
+    return Points(by_point(scores, [classes] * len(scores)), values, head.use_sigmoid_cls)

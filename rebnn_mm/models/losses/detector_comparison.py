@@ -13,7 +13,7 @@ class Points(NamedTuple):
     """Predictions of a dense head (of a one-stage detector, or the proposal head), all levels concatenated."""
 
     scores: Tensor  # (N, P, C), before sigmoid or softmax; one of P for every anchor, or cell where there are none
-    boxes: Tensor  # (N, P, D), as the head predicts them
+    boxes: Tensor  # (N, P, D), as the head predicts them, distances d of a point to the four sides as log(1 + d)
     sigmoid: bool  # whether probabilities are sigmoids; else they are a softmax whose last class is the background
 
 
