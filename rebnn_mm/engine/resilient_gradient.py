@@ -52,7 +52,7 @@ class ResilientLayer:
         self.changed: Tensor | None = None
         """Where the last step has changed signs."""
         self.magnitude: Tensor | None = None
-        """Sum of the magnitudes of each channel's latent weights before the step, if the step moves alpha."""
+        """Sum of the magnitudes of each channel's latent weights before the step, if it moves alpha."""
         self.max_gradient: Tensor | None = None
         self._window_start: Tensor | None = None
         self._window_steps = 0
@@ -356,6 +356,7 @@ def before_step(layers: Sequence[ResilientLayer]) -> None:
         if layer.quantizer.gamma_mode == 0:
             latent = layer.latent
             layer.negative = latent < 0
+            _pull_alpha(layer)
             if layer.masks:
                 zero_outside_one_(_gradient(layer), latent)
     for group in _alike(moving, _term_key):
@@ -369,12 +370,11 @@ def before_step(layers: Sequence[ResilientLayer]) -> None:
 @torch.no_grad()
 def after_step(layers: Sequence[ResilientLayer]) -> None:
     """Count flips, renew gamma (Eq. 14), keep alpha positive."""
-    for alphas in _alike([layer.alpha for layer in layers], lambda alpha: (alpha.device, alpha.dtype)):
-        torch._foreach_clamp_min_(alphas, ALPHA_MIN)
-    for group in _alike([layer for layer in layers if layer.magnitude is not None], _term_key):
+    moved = [layer for layer in layers if layer.magnitude is not None]
+    for group in _alike(moved, lambda layer: (layer.weight.device, layer.weight.dtype)):
         magnitude, fan_in = _of_channels(group, 'magnitude', 'fan_in')
-        least = (ALPHA_SHARE * magnitude / fan_in).split([len(layer.weight) for layer in group])
-        torch._foreach_maximum_([layer.alpha for layer in group], least)
+        least = (ALPHA_SHARE * magnitude / fan_in).clamp(min=ALPHA_MIN)
+        torch._foreach_maximum_([layer.alpha for layer in group], least.split([len(layer.weight) for layer in group]))
     for group in _alike([layer for layer in layers if layer.negative is not None], _learning_key):
         _count_and_learn(group)
 
@@ -418,12 +418,13 @@ def _of_channels(layers: Sequence[ResilientLayer], *names: str) -> Sequence[Tens
 
 
 def _pull_alpha(layer: ResilientLayer) -> None:
-    """The term's part in the gradient of alpha, of a layer whose weight is frozen."""
+    """Measure what alpha is held to, and add the term's part in its gradient; of a layer whose weight gets no term."""
     quantizer = layer.quantizer
-    if quantizer.gamma_mode != 0 and quantizer.alpha.grad is not None:
-        magnitude = torch.linalg.vector_norm(layer.latent, ord=1, dim=channel_dims(layer.latent))
-        pull = magnitude - layer.alpha * layer.fan_in
-        local(quantizer.alpha.grad).sub_(layer.gamma.to(pull.dtype) * pull)
+    if quantizer.alpha.grad is not None:
+        layer.magnitude = torch.linalg.vector_norm(layer.latent, ord=1, dim=channel_dims(layer.latent))
+        if quantizer.gamma_mode != 0:
+            pull = layer.magnitude - layer.alpha * layer.fan_in
+            local(quantizer.alpha.grad).sub_(layer.gamma.to(pull.dtype) * pull)
 
 
 def _add_terms(layers: Sequence[ResilientLayer]) -> None:

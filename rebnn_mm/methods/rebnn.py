@@ -36,7 +36,7 @@ ALPHA_MIN = 1e-6
 
 
 ALPHA_SHARE = 0.25
-r"""A layer with the term keeps alpha at or above this share of the mean of \|w\|.
+r"""Alpha is kept at or above this share of the mean of \|w\|, too.
 
 Before a batch norm alpha has next to no gradient, and a step of Adam has one size whatever the gradient: within a few
 hundred steps it can walk to 0. There the norm's epsilon counts, the gradient is thousands of times as large as all

@@ -53,7 +53,7 @@ class Reference:
             grad_w = a * g * (w.abs() <= 1) + gamma * (w - a * b)
             grad_a = (g * b).flatten(1).sum(1) - (gamma * (w - a * b) * b).flatten(1).sum(1)
             self.w[i] = self.w[i] - self.lr * self._c(grad_w)
-            least = 0.25 * w.abs().flatten(1).mean(1) * bool(self.mode)
+            least = 0.25 * w.abs().flatten(1).mean(1)
             self.alpha[i] = (self.alpha[i] - self.lr * grad_a).clamp(min=1e-6).maximum(least)
             if isinstance(self.mode, str) and self.steps % self.window == 0:
                 start = b if self.window == 1 else self.window_start[i]

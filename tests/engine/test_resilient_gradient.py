@@ -220,7 +220,7 @@ def test_alpha_stays_positive():
     assert all((layer.alpha > 0).all() for layer in model.layers)
 
 
-@pytest.mark.parametrize('options', [{}, {'gamma': 1e-3}, {'center': 'row'}])
+@pytest.mark.parametrize('options', [{}, {'gamma': 1e-3}, {'gamma': 0}, {'center': 'row'}])
 def test_adam_does_not_carry_alpha_to_zero_before_a_batch_norm(options):
     """Where the norm's epsilon counts, it would have a gradient of 200,000 in place of 30."""
     torch.manual_seed(0)
