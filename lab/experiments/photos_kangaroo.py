@@ -8,6 +8,7 @@ title = 'Starts that detect, kangaroos (unit: 48 epochs)'
 seeds = [0, 1, 2]
 bfloat16 = {'optim_wrapper.type': 'Bfloat16OptimWrapper'}
 detector = {'load_from': 'rebnn://one_bit_tiny_photos', 'optim_wrapper.optimizer.lr': 2e-4}
+slow = {'optim_wrapper.optimizer.lr': 2e-4, 'optim_wrapper.paramwise_cfg.roles.latent_weight.lr_mult': 20}
 classifier = {
     'model.backbone.init_cfg': dict(type='Pretrained', checkpoint='rebnn://one_bit_tiny', prefix='backbone.')
 }
@@ -40,6 +41,13 @@ for name, label, begun in (('detector', 'a detector', detector), ('classifier', 
             teacher=f'{name}_teacher',
         ),
         dict(
+            name=f'{name}_taught_slow',
+            label='the same, all but the latent weights at a fifth of the rate, as the teacher (1 + 1)',
+            config='configs/one_bit/tiny_taught_bccd.py',
+            options={**bfloat16, **slow},
+            teacher=f'{name}_teacher',
+        ),
+        dict(
             name=f'{name}_teacher_short',
             label=f'full-precision, from {label}, the teacher (0.5)',
             budget={'train_cfg.max_epochs': 24, 'param_scheduler.1.end': 24},
@@ -60,4 +68,4 @@ for name, label, begun in (('detector', 'a detector', detector), ('classifier', 
             **teacher,
         ),
     ]
-del bfloat16, detector, classifier, name, label, begun, teacher
+del bfloat16, detector, slow, classifier, name, label, begun, teacher
