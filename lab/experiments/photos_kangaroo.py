@@ -8,7 +8,6 @@ title = 'Starts that detect, kangaroos (unit: 48 epochs)'
 seeds = [0, 1, 2]
 bfloat16 = {'optim_wrapper.type': 'Bfloat16OptimWrapper'}
 detector = {'load_from': 'rebnn://one_bit_tiny_photos', 'optim_wrapper.optimizer.lr': 2e-4}
-slow = {'optim_wrapper.optimizer.lr': 2e-4, 'optim_wrapper.paramwise_cfg.roles.latent_weight.lr_mult': 20}
 classifier = {
     'model.backbone.init_cfg': dict(type='Pretrained', checkpoint='rebnn://one_bit_tiny', prefix='backbone.')
 }
@@ -41,10 +40,10 @@ for name, label, begun in (('detector', 'a detector', detector), ('classifier', 
             teacher=f'{name}_teacher',
         ),
         dict(
-            name=f'{name}_taught_slow',
-            label='the same, all but the latent weights at a fifth of the rate, as the teacher (1 + 1)',
+            name=f'{name}_begun',
+            label=f'1 bit, from the 1-bit detector, distilled from the teacher from {label} (1 + 1)',
             config='configs/one_bit/tiny_taught_bccd.py',
-            options={**bfloat16, **slow},
+            options={**bfloat16, **detector, 'load_from': 'rebnn://one_bit_tiny_photos_1bit'},
             teacher=f'{name}_teacher',
         ),
         dict(
@@ -68,4 +67,4 @@ for name, label, begun in (('detector', 'a detector', detector), ('classifier', 
             **teacher,
         ),
     ]
-del bfloat16, detector, slow, classifier, name, label, begun, teacher
+del bfloat16, detector, classifier, name, label, begun, teacher

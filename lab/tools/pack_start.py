@@ -2,8 +2,8 @@
 
     python -m lab.tools.pack_start work_dirs/one_bit_tiny_classes/epoch_12.pth rebnn_mm/starts/one_bit_tiny.npz
 
-Of a classifier it is the backbone, of a detector all of it. Weights become int8 with a factor per output channel, the
-rest stays float32. Detectors designed for one bit take BGR images: the first layer of a classifier of RGB images is
+Of a classifier it is the backbone, of a detector all of it. Weights become int8 with a factor per output channel, those
+of binary layers their signs with the scaling factor; the rest stays float32. Detectors designed for one bit take BGR images: the first layer of a classifier of RGB images is
 turned round.
 """
 
@@ -19,7 +19,7 @@ from mmengine.config import Config
 from torch import Tensor
 
 from rebnn_mm.errors import RebnnError, report_errors
-from rebnn_mm.utils.checkpoint import SCALE, check_checkpoint_file
+from rebnn_mm.utils.checkpoint import SCALE, SIGNS, check_checkpoint_file
 from rebnn_mm.utils.command_line import check_writable
 
 PARTS = ('backbone.', 'neck.', 'bbox_head.')
@@ -45,6 +45,11 @@ def pack_start(checkpoint: str | Path, out: Path) -> None:
     for key, value in state.items():
         if value.dim() < 2:
             arrays[key] = value.numpy()
+            continue
+        alpha = state.get(f'{key.removesuffix("weight")}weight_quantizer.alpha')
+        if alpha is not None:
+            arrays[SIGNS + key] = np.packbits(value.numpy() >= 0, axis=1)
+            arrays[SCALE + key] = alpha.view(-1, 1, 1, 1).numpy()
             continue
         values, scale = to_int8(value)
         arrays |= {key: values.numpy(), SCALE + key: scale.numpy()}

@@ -35,7 +35,10 @@ STARTS = Path(__file__).resolve().parents[1] / 'starts'
 """Trained backbones and detectors, ``<name>.npz`` with its card ``<name>.md``; ``rebnn://<name>`` names one."""
 
 SCALE = 'scale of '
-"""Begins the name of the factor, in the file of a start, by which int8 values are multiplied."""
+"""Begins the name of the factor, in the file of a start, by which int8 values or signs are multiplied."""
+
+SIGNS = 'signs of '
+"""Begins the name of signs there, eight input channels a byte, 1 for a weight of at least 0."""
 
 QUANTIZER = re.compile(r'(?:(?P<layer>.+?)\.)?\w+_quantizer\.')
 """How the key of a quantizer's state begins, after the name of its layer."""
@@ -92,8 +95,11 @@ def load_start(filename: str, map_location: Any = None) -> dict[str, dict[str, T
         near = did_you_mean(name, known) or f'There is {", ".join(known) or "none"}.'
         raise RebnnError(f'the package has no start {name!r}.', filename, near)
     with np.load(STARTS / f'{name}.npz') as stored:
-        values = {key: torch.from_numpy(stored[key]).to(map_location) for key in stored.files}
+        arrays = {key: np.unpackbits(stored[key], axis=1) if key.startswith(SIGNS) else stored[key] for key in stored}
+    values = {key: torch.from_numpy(array).to(map_location) for key, array in arrays.items()}
     scales = {key.removeprefix(SCALE): values.pop(key) for key in list(values) if key.startswith(SCALE)}
+    for key in [key for key in values if key.startswith(SIGNS)]:
+        values[key.removeprefix(SIGNS)] = values.pop(key).float() * 2 - 1
     return dict(state_dict=values | {key: values[key] * scale for key, scale in scales.items()})
 
 
