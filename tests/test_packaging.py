@@ -120,7 +120,8 @@ def test_wheel_holds_these_rooms_and_no_laboratory(installed):
 
 def test_wheel_holds_starts_each_with_its_card(installed):
     starts = files(installed / 'rebnn_mm' / 'starts', '*')
-    assert starts == {f'one_bit_{name}{end}' for name in ('tiny', 'tiny_photos') for end in ('.md', '.npz')}
+    names = 'one_bit_tiny', 'one_bit_tiny_photos', 'one_bit_tiny_photos_1bit'
+    assert starts == {f'{name}{end}' for name in names for end in ('.md', '.npz')}
 
 
 def test_installed_package_finds_its_own_configs(installed):

@@ -2,9 +2,9 @@
 
     python -m lab.tools.pack_start work_dirs/one_bit_tiny_classes/epoch_12.pth rebnn_mm/starts/one_bit_tiny.npz
 
-Of a classifier it is the backbone, of a detector all of it. Weights become int8 with a factor per output channel, those
-of binary layers their signs with the scaling factor; the rest stays float32. Detectors designed for one bit take BGR images: the first layer of a classifier of RGB images is
-turned round.
+Of a classifier it is the backbone, of a detector all of it. Weights become int8 with a factor per output channel,
+those of binary layers signs with their scaling factor; the rest stays float32. Detectors designed for one bit take BGR
+images: the first layer of a classifier of RGB images is turned round.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from mmengine.runner import CheckpointLoader
 from rich.table import Table
 
 from rebnn_mm.analysis.anchor_choice import Anchors, describe_generator_change, equal_classes
-from rebnn_mm.cli.new_config_options import STEPS, parse_args
+from rebnn_mm.cli.new_config_options import BINARY_STARTS, STEPS, parse_args
 from rebnn_mm.datasets.annotated_folder import WRITTEN, Annotated, as_coco, read_annotated
 from rebnn_mm.datasets.photo_places import SPLITS
 from rebnn_mm.deploy.errors import clean_text
@@ -169,13 +169,19 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
         raise RebnnError(problem)
     length = steps_of(configs[out], data, args.negatives)
     epochs = args.epochs or max(12, math.ceil(STEPS / length))
-    first, begin = next(iter(bases)), ''
+    first, begins, starts = next(iter(bases)), dict.fromkeys(bases, ''), []
     if start := args.start or args.starts.get(augment):
         begun = Config(dict(model=models[first]))
         begun.merge_from_dict(start_of(configs[first], bases[first], start))
         models[first] = begun.model.to_dict()
+        starts.append(start)
         if 'load_from' in begun:
-            begin = f'load_from = {begun.load_from!r}\noptim_wrapper = dict({_arguments(begun.optim_wrapper)})\n'
+            places = {first: begun.load_from}
+            if taught and start in BINARY_STARTS:
+                places[out] = BINARY_STARTS[start]
+                starts.append(places[out])
+            rate = f'optim_wrapper = dict({_arguments(begun.optim_wrapper)})\n'
+            begins |= {path: f'load_from = {place!r}\n{rate}' for path, place in places.items()}
     if taught:
         models[out] |= {
             'teacher': str(teacher.resolve()),
@@ -208,16 +214,14 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
             coloured=COLOURED if augment == 'photos' else '',
             test=f'{"test" if "test" in data.splits else "val"}.json',
             model=_arguments(models[path]),
-            schedule=schedule(configs[path], epochs, length)
-            + hooks(configs[path], patience)
-            + (begin if path == first else ''),
+            schedule=schedule(configs[path], epochs, length) + hooks(configs[path], patience) + begins[path],
         )
         with whole_file(path) as part:
             part.write_text(f'{text}{DIGEST}{_digest(text)}\n')
     report(data, scale, sides, changes[out][1])
     print(augment_sentence(augment, data, asked=args.augment is not None))
     terms = ' (learned from photographs with non-commercial terms; --start none: random weights)'
-    print(f'start: {start or "random weights"}{terms if args.starts and start else ""}')
+    print(f'start: {" and ".join(starts) or "random weights"}{terms if args.starts and start else ""}')
     print('\n'.join(f'config: {path}' for path in bases))
     return list(bases)
 

@@ -31,6 +31,9 @@ STARTS = {
 }
 """What the teacher of a base starts from, by kind of images, if nothing else is asked for."""
 
+BINARY_STARTS = {'rebnn://one_bit_tiny_photos': 'rebnn://one_bit_tiny_photos_1bit'}
+"""The same detector with binary layers, from which the 1-bit detector of such a teacher starts."""
+
 STEPS = 1200
 """As many steps as the detectors of this project are trained from scratch with."""
 

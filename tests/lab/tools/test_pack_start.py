@@ -11,6 +11,7 @@ pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
 from lab.tools.pack_start import pack_start
+from rebnn_mm.methods import ReBNNConv2d
 from rebnn_mm.utils import checkpoint
 from tests.refusal import refusal
 from tests.scripts import ROOT
@@ -97,3 +98,22 @@ def test_what_is_neither_is_refused(tmp_path):
     assert (
         'other.pth: not the checkpoint of a classifier or detector.' in message and not (tmp_path / 'x.npz').exists()
     )
+
+
+def test_a_binary_detector_computes_with_its_start_what_it_computed(tmp_path, monkeypatch):
+    torch.manual_seed(0)
+    cfg = Config.fromfile(ROOT / 'configs/one_bit/nano_bccd.py')
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        taught, started = (MODELS.build(cfg.model).eval() for _ in range(2))
+    layers = [layer for layer in taught.modules() if isinstance(layer, ReBNNConv2d)]
+    for layer in layers:
+        layer.alpha.data.uniform_(0.1, 1)
+    torch.save(dict(state_dict=taught.state_dict(), meta=dict(cfg=cfg.pretty_text)), tmp_path / 'epoch_1.pth')
+    pack_start(tmp_path / 'epoch_1.pth', tmp_path / 'bits.npz')
+    monkeypatch.setattr(checkpoint, 'STARTS', tmp_path)
+    load_checkpoint(started, 'rebnn://bits', map_location='cpu', logger='silent')
+    for layer, own in zip(layers, (x for x in started.modules() if isinstance(x, ReBNNConv2d)), strict=True):
+        assert torch.equal(own.weight < 0, layer.weight < 0) and torch.equal(own.alpha, layer.alpha)
+        assert torch.equal(own.weight.abs(), layer.alpha.view(-1, 1, 1, 1).expand_as(own.weight))
+    weights = sum(layer.weight.numel() for layer in layers)
+    assert (tmp_path / 'bits.npz').stat().st_size < weights / 8 + 1.2e5
