@@ -36,8 +36,7 @@ def open_output(out: Path, sources: Sequence[str]) -> AbstractContextManager[Add
             raise ImageError(f'--out {out} would overwrite an input; give another name')
         return _video(out, sources)
     files = (one for one in sources if os.path.exists(one) and not is_video(one))
-    places = [one if os.path.isdir(one) else os.path.dirname(one) or '.' for one in files]
-    if out.is_dir() and any(out.samefile(place) for place in places):
+    if out.is_dir() and any(out.samefile(one if os.path.isdir(one) else Path(one).parent) for one in files):
         raise ImageError(f'--out {out} holds inputs, which would be overwritten; give another folder')
     if out.exists() and not out.is_dir():
         raise ImageError(f'--out {out} is a file; several images go into a folder, or a video such as painted.mp4')
@@ -98,6 +97,10 @@ def _video(path: Path, sources: Sequence[str]) -> Iterator[Add]:
                 writer.release()
             if not size[0]:
                 raise ImageError(f'{path}: there is no frame to write')
+            with part.open('ab') as end:  # on a full disk OpenCV only logs it
+                length = end.tell()
+                end.write(bytes(1 << 16))
+                end.truncate(length)
     except OSError as error:
         raise ImageError(f'{path} cannot be written ({first_sentence(error)})') from None
     if stopped is not None:

@@ -116,3 +116,18 @@ def test_a_video_without_frames(tmp_path):
     with pytest.raises(ImageError, match='painted.mp4: there is no frame to write'):
         paint(tmp_path / 'painted.mp4')
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize('ending', ['.mp4', '.avi', '.mkv', '.mov'])
+def test_a_video_on_a_full_disk_is_no_video(tmp_path, ending):
+    """OpenCV only logs it."""
+    resource = pytest.importorskip('resource')
+    out, before = tmp_path / f'painted{ending}', resource.getrlimit(resource.RLIMIT_FSIZE)
+    out.write_bytes(b'the one of yesterday')
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(ImageError, match=rf'painted{ending} cannot be written \(.*File too large'):
+            paint(out, *[(640, 480)] * 9)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b'the one of yesterday']
