@@ -329,7 +329,7 @@ def _one_of(thing: Any, table: tuple[Declared, ...]) -> Iterator[str]:
 def _dense_head(head: Any, table: tuple[Declared, ...]) -> Iterator[str]:
     entry = _find_declared(head, table)
     yield from _name_own_methods(head, entry.base, *entry.original)
-    name, cfg = type(head).__name__, head.test_cfg
+    name, cfg = type(head).__name__, head.test_cfg or {}
     for part, kinds in entry.parts.items():
         yield from _one_of(getattr(head, part, None), kinds)
     for limit in entry.limits:
@@ -362,7 +362,7 @@ def _second_stage(head: Any) -> Iterator[str]:
 
 
 def _suppression(name: str, cfg: Any) -> Iterator[str]:
-    nms = cfg.get('nms')
+    nms = (cfg or {}).get('nms', {})
     if nms is None:
         return
     kind, extra = nms.get('type', 'nms'), sorted(set(nms) - SUPPRESSION_KEYS)

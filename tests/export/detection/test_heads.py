@@ -78,6 +78,15 @@ def with_test_cfg(**options: Any) -> Any:
     return model
 
 
+def without(path: str, model: Any = None) -> Any:
+    model = part = model or retina()
+    *parts, last = path.split('.')
+    for name in parts:
+        part = getattr(part, name)
+    part.pop(last) if isinstance(part, ConfigDict) else setattr(part, last, None)
+    return model
+
+
 def with_mask_head() -> Any:
     model = c4()
     model.roi_head.mask_head = nn.Identity()
@@ -103,6 +112,9 @@ def with_mask_head() -> Any:
         (lambda: with_test_cfg(nms_pre=-1), 'its RetinaHead has no nms_pre in test_cfg'),
         (lambda: with_test_cfg(max_per_img=0), 'its RetinaHead has no max_per_img in test_cfg'),
         (with_mask_head, 'it predicts masks'),
+        (lambda: without('bbox_head.test_cfg'), 'its RetinaHead has no nms_pre in test_cfg'),
+        (lambda: without('bbox_head.test_cfg.nms'), 'its RetinaHead suppresses without an iou_threshold'),
+        (lambda: without('roi_head.test_cfg', c4()), 'its BBoxHead suppresses without an iou_threshold'),
         (
             lambda: c4(lambda cfg: cfg.roi_head.bbox_roi_extractor.roi_layer.update(pool_mode='max')),
             'its regions are pooled by RoIAlign, not by the average of RoIAlign',
