@@ -2,12 +2,14 @@
 
 import base64
 import hashlib
+import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from mmengine import list_from_file
 from mmengine.config import Config
 from mmengine.registry import DATASETS, MODELS, init_default_scope
 from mmengine.runner import load_checkpoint
@@ -139,12 +141,17 @@ def read_own_images(cfg: Config, steps: dict[str, Any], size: tuple[int, int] | 
 
 def text_source(model: Any, config: str, cfg: Config, classes: Sequence[str], sentences: Sequence[str]) -> Source:
     """Read from a config how texts become tokens."""
+    from tokenizers import Tokenizer
+
     from rebnn_mm.datasets.tokenize_text import load_tokenizer
 
     step = next((step for step in test_pipeline(cfg) if type_name(step) == 'TokenizeText'), {})
     loaded = load_tokenizer(str(step.get('tokenizer') or model.source))
     longest = min(int(step.get('max_length') or longest_text(model)), longest_text(model))
-    text = plain_tokenizer(loaded.backend_tokenizer)
+    plain = Tokenizer.from_str(loaded.backend_tokenizer.to_str())
+    plain.no_padding()
+    plain.no_truncation()
+    text = plain.to_str()
     return Source(
         model=model,
         config=config,
@@ -159,16 +166,6 @@ def text_source(model: Any, config: str, cfg: Config, classes: Sequence[str], se
     )
 
 
-def plain_tokenizer(tokenizer: Any) -> str:
-    """A tokenizer of Hugging Face's tokenizers as JSON, without padding and truncation."""
-    from tokenizers import Tokenizer
-
-    copy = Tokenizer.from_str(tokenizer.to_str())
-    copy.no_padding()
-    copy.no_truncation()
-    return copy.to_str()
-
-
 def image_size(cfg: Config, steps: dict[str, Any]) -> tuple[int, int]:
     """Height and width of an image as the network sees it in testing."""
     size = steps.get('crop')
@@ -181,14 +178,13 @@ def image_size(cfg: Config, steps: dict[str, Any]) -> tuple[int, int]:
 
 def class_names(cfg: Config, checkpoint: Mapping[str, Any]) -> list[str]:
     """Names of the classes: the checkpoint's, else those in the config's test data set, else the data set's own."""
-    meta = (checkpoint.get('meta') or {}).get('dataset_meta') or {}
-    for key in ('classes', 'CLASSES'):
-        if meta.get(key):
-            return [str(name) for name in meta[key]]
-    dataset = test_dataset(cfg)
-    given = (dataset.get('metainfo') or {}).get('classes')
+    meta, dataset = (checkpoint.get('meta') or {}).get('dataset_meta') or {}, test_dataset(cfg)
+    given = meta.get('classes') or meta.get('CLASSES') or (dataset.get('metainfo') or {}).get('classes')
+    given = given or dataset.get('classes')
+    if isinstance(given, str):
+        given = list_from_file(path) if os.path.isfile(path := os.path.expanduser(given)) else [given]
     if given:
-        return [given] if isinstance(given, str) else [str(name) for name in given]
+        return [str(name) for name in given]
     kind = dataset.get('type')
     with DATASETS.switch_scope_and_registry(cfg.get('default_scope')) as registry:
         found = registry.get(kind) if isinstance(kind, str) else kind

@@ -112,12 +112,28 @@ def test_the_size_of_an_image(steps, kind, size):
     [
         ({'dataset_meta': {'classes': ('a', 'b')}}, dict(type='CIFAR10'), ['a', 'b']),
         ({'dataset_meta': {'CLASSES': ['a']}}, {}, ['a']),
+        ({'dataset_meta': {'classes': 'cell'}}, {}, ['cell']),
         ({}, dict(dataset=dict(metainfo=dict(classes='cell'))), ['cell']),
         ({}, dict(type='CIFAR10Archive'), ['airplane', 'automobile']),
         ({}, dict(type='NoSuchDataset'), []),
+        ({}, dict(metainfo=dict(classes='names.txt')), ['dent', 'schön']),
+        ({}, dict(type='ImageNet', classes='names.txt'), ['dent', 'schön']),
+        ({}, dict(type='CustomDataset', classes=['a', 'b']), ['a', 'b']),
     ],
-    ids=['checkpoint', 'old checkpoint', 'config', 'data set', 'unknown'],
+    ids=[
+        'checkpoint',
+        'old checkpoint',
+        'one class',
+        'config',
+        'data set',
+        'unknown',
+        'file',
+        'file of mmpretrain',
+        'mmpretrain',
+    ],
 )
-def test_class_names(meta, dataset, expected):
+def test_class_names(meta, dataset, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'names.txt').write_text('dent\nschön\n', encoding='utf-8')
     cfg = Config(dict(test_dataloader=dict(dataset=dataset), default_scope='mmpretrain'))
     assert class_names(cfg, {'meta': meta})[:2] == expected
