@@ -85,7 +85,9 @@ def unwrap(model: nn.Module) -> nn.Module:
         if isinstance(module, torch.jit.ScriptModule):
             what = f'the part {name!r}' if name else 'the model'
             raise RebnnError(f'{what} is TorchScript, which holds no layers to pack; export what it was made from.')
-    copy = deepcopy(_innermost(model))
+    # what a module keeps of its last step hangs in a graph of gradients, which cannot be copied
+    kept = [value for part in model.modules() for value in vars(part).values() if isinstance(value, torch.Tensor)]
+    copy = deepcopy(_innermost(model), {id(value): value.detach() for value in kept if not value.is_leaf})
     for parent in list(copy.modules()):
         for key, child in list(parent._modules.items()):
             if child is not None:
@@ -139,19 +141,16 @@ def _stays_real(layer: BinaryLayer) -> str:
         return layer.real_because
     if layer.weight_quantizer is None:
         return 'real weights (W32A1)'
-    if isinstance(layer, BinaryEmbedding):
-        return ''
-    return 'real inputs (W1A32)' if layer.activation_quantizer is None else ''
+    takes_signs = layer.activation_quantizer is not None or isinstance(layer, BinaryEmbedding)
+    return '' if takes_signs else 'real inputs (W1A32)'
 
 
 def _pack_layer(layer: BinaryLayer, name: str) -> PackedLayer | PackedEmbedding:
     values = two_values_of(layer)
+    if values is not None and isinstance(layer, BinaryConv2d):
+        return TwoValuedConv2d(layer, values, name)
     if values is not None:
-        return (
-            TwoValuedConv2d(layer, values, name)
-            if isinstance(layer, BinaryConv2d)
-            else TwoValuedLinear(cast(BinaryLinear, layer), values, name)
-        )
+        return TwoValuedLinear(cast(BinaryLinear, layer), values, name)
     if isinstance(layer, BinaryConv2d):
         return PackedConv2d(layer, name)
     if isinstance(layer, BinaryLinear):

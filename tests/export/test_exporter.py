@@ -196,6 +196,17 @@ def test_a_model_whose_layers_are_gone_is_refused(part):
         export(nn.Sequential(traced, nn.ReLU()) if part else traced, size=(32, 32))
 
 
+def test_a_model_that_keeps_a_map_of_its_last_step_is_exported():
+    class Keeps(nn.Sequential):
+        def forward(self, x):
+            self.seen = self[0](x)
+            return self[1](self.seen)
+
+    net = Keeps(nn.Conv2d(3, 8, 3), ReBNNConv2d(8, 8, 3))
+    net(torch.rand(1, 3, 8, 8))
+    assert export(net, size=(8, 8)).verification.images == 2 and net.seen.requires_grad
+
+
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / 'model.onnx'
     write(b'old', path)
