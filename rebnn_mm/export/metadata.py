@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
-from rebnn_mm.deploy.metadata import FORMAT, SIGN
+from rebnn_mm.deploy.metadata import FORMAT, SIGN, Metadata
 from rebnn_mm.deploy.onnx_file import UNWEIGHTED
 from rebnn_mm.version import __version__
 
@@ -34,18 +34,17 @@ def set_metadata(
         'task': task,
         'config': config,
         'classes': list(classes),
-        **({'preprocess': dict(preprocess or {'channels': 'rgb'})} if tokenizer is None else {}),
-        **({} if tokenizer is None else {'tokenizer': dict(tokenizer)}),
+        **({'tokenizer': dict(tokenizer)} if tokenizer else {'preprocess': dict(preprocess or {'channels': 'rgb'})}),
         'sign': SIGN,
         **({} if int8 is None else {'int8': dict(int8)}),
         **({'real_layout': 'blocked'} if blocked else {}),
         'packed_sha256': compute_digests(model),
+        **({'outputs': [value.name for value in model.graph.output]} if task == 'raw' else {}),
     }
-    if task == 'raw':
-        entries['outputs'] = [value.name for value in model.graph.output]
     model.producer_name, model.producer_version = 'rebnn_mm', __version__
     write = partial(json.dumps, separators=(',', ':'), ensure_ascii=False)
-    texts = {f'rebnn.{key}': value if isinstance(value, str) else write(value) for key, value in entries.items()}
+    texts = {f'rebnn.{key}': v if isinstance(v, str) else write(v) for key, v in entries.items()}
+    Metadata.parse(texts)  # what no reader takes is not written
     onnx.helper.set_model_props(model, texts)
 
 

@@ -196,6 +196,21 @@ def test_a_model_whose_layers_are_gone_is_refused(part):
         export(nn.Sequential(traced, nn.ReLU()) if part else traced, size=(32, 32))
 
 
+@pytest.mark.parametrize(
+    ('given', 'words'),
+    [
+        (dict(classes=range(8)), 'rebnn.classes must be a JSON list of texts'),
+        (dict(preprocess=dict(channels='RGB')), "channels in rebnn.preprocess must be 'rgb' or 'bgr', not 'RGB'"),
+    ],
+    ids=['classes', 'preprocess'],
+)
+def test_what_no_reader_takes_is_not_written(given, words, tmp_path):
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Hardtanh(), ReBNNConv2d(8, 8, 3))
+    with pytest.raises(ValueError, match=words):
+        export_file(net, tmp_path / 'net.onnx', size=(8, 8), examples=noise({'channels': 'rgb'}, (8, 8)), **given)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_model_that_keeps_a_map_of_its_last_step_is_exported():
     class Keeps(nn.Sequential):
         def forward(self, x):
