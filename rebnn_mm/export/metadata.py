@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
+from rebnn_mm.deploy.errors import clean_text
 from rebnn_mm.deploy.metadata import FORMAT, SIGN, Metadata
 from rebnn_mm.deploy.onnx_file import UNWEIGHTED
 from rebnn_mm.version import __version__
@@ -43,7 +44,7 @@ def set_metadata(
     }
     model.producer_name, model.producer_version = 'rebnn_mm', __version__
     write = partial(json.dumps, separators=(',', ':'), ensure_ascii=False)
-    texts = {f'rebnn.{key}': v if isinstance(v, str) else write(v) for key, v in entries.items()}
+    texts = {f'rebnn.{key}': clean_text(v if isinstance(v, str) else write(v)) for key, v in entries.items()}
     Metadata.parse(texts)  # what no reader takes is not written
     onnx.helper.set_model_props(model, texts)
 

@@ -1,5 +1,6 @@
 import hashlib
 import json
+import os
 
 from rebnn_mm.deploy.metadata import Metadata
 from rebnn_mm.export.metadata import compute_digests, set_metadata
@@ -31,3 +32,11 @@ def test_outputs_are_named_for_raw_files_only():
     set_metadata(model, 'classification')
     entries = {entry.key: entry.value for entry in model.metadata_props}
     assert 'rebnn.outputs' not in entries and json.loads(entries['rebnn.classes']) == []
+
+
+def test_names_of_files_that_are_no_unicode_are_written_as_they_are_read():
+    """Of a config, and of the folders that classes are named after."""
+    model, name = parsed(GRAPH), os.fsdecode(b'L\xf6we')
+    set_metadata(model, 'raw', config=f'{name}.py', classes=[name])
+    read = Metadata.parse({entry.key: entry.value for entry in model.metadata_props})
+    assert (read.config, read.classes) == ('L\ufffdwe.py', ('L\ufffdwe',))

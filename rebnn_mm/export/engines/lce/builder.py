@@ -71,7 +71,8 @@ class TFLiteBuilder:
         ends = {'inputs': self._integers(inputs), 'outputs': self._integers(outputs)}
         graphs = self._vector([self._table('SubGraph', tensors=tensors, **ends, operators=operators)])
         codes = self._vector([self._operator_code(name) for name in self._codes])
-        parts = {'operator_codes': codes, 'subgraphs': graphs, 'description': b.CreateString(description)}
+        about = b.CreateString(description, errors='replace')  # of a name that is no Unicode
+        parts = {'operator_codes': codes, 'subgraphs': graphs, 'description': about}
         b.Finish(self._table('Model', version=SCHEMA_VERSION, **parts, buffers=buffers), file_identifier=b'TFL3')
         return bytes(b.Output())
 

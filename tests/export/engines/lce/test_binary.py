@@ -1,6 +1,7 @@
 """Binary convolutions in larq compute engine give PyTorch's integers."""
 
 import itertools
+import os
 
 import numpy as np
 import torch
@@ -89,3 +90,8 @@ def test_linear(run_lce):
     x = torch.randn(1, 70, 1, 1)
     with torch.no_grad():
         assert np.array_equal(run_lce([(file_of(model, x), x.numpy())])[0], model(x).numpy())
+
+
+def test_a_description_that_is_no_unicode():
+    """It has the name of a config's file."""
+    assert b'L?we.py' in TFLiteBuilder().finish([], [], os.fsdecode(b'L\xf6we.py'))
