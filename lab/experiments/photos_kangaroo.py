@@ -47,6 +47,12 @@ for name, label, begun in (('detector', 'a detector', detector), ('classifier', 
             teacher=f'{name}_teacher',
         ),
         dict(
+            name=f'{name}_alone',
+            label='1 bit, from the 1-bit detector, without a teacher (1)',
+            config='configs/one_bit/tiny_bccd.py',
+            options={**bfloat16, **detector, 'load_from': 'rebnn://one_bit_tiny_photos_1bit'},
+        ),
+        dict(
             name=f'{name}_teacher_short',
             label=f'full-precision, from {label}, the teacher (0.5)',
             budget={'train_cfg.max_epochs': 24, 'param_scheduler.1.end': 24},
@@ -67,4 +73,5 @@ for name, label, begun in (('detector', 'a detector', detector), ('classifier', 
             **teacher,
         ),
     ]
+runs = [run for run in runs if run['name'] != 'classifier_alone']  # the classifier has no part in it
 del bfloat16, detector, classifier, name, label, begun, teacher

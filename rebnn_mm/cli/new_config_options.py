@@ -32,7 +32,7 @@ STARTS = {
 """What the teacher of a base starts from, by kind of images, if nothing else is asked for."""
 
 BINARY_STARTS = {'rebnn://one_bit_tiny_photos': 'rebnn://one_bit_tiny_photos_1bit'}
-"""The same detector with binary layers, from which the 1-bit detector of such a teacher starts."""
+"""The same detector with binary layers, from which the 1-bit detector starts, with such a teacher or without."""
 
 STEPS = 1200
 """As many steps as the detectors of this project are trained from scratch with."""
@@ -56,7 +56,8 @@ def parse_args() -> argparse.Namespace:
 def resolve_base(parser: argparse.ArgumentParser, args: argparse.Namespace, teacher: bool) -> argparse.Namespace:
     """Fill in the config that a name given as ``--base`` stands for; refuse a flag about a teacher with a config."""
     taught = teacher if args.teacher is None else args.teacher
-    args.starts = STARTS.get(args.base, {}) if taught and args.start is None else {}
+    starts = STARTS.get(args.base, {}) if args.start is None else {}
+    args.starts = starts if taught else {kind: BINARY_STARTS[v] for kind, v in starts.items() if v in BINARY_STARTS}
     if args.start == 'none':
         args.start = None
     if args.classes and not args.label_with:
@@ -107,7 +108,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar='CHECKPOINT',
         help='a detector or classifier of the same blocks that the detector starts from, or its teacher: better where '
         'there are few images; rebnn train rebnn_mm::pretrain/resnet18_teacher_classes.py makes one for two-stage; '
-        "none: random weights; default for the teacher of tiny: the package's",
+        "none: random weights; default for tiny: the package's",
     )
     parser.add_argument(
         '--augment',

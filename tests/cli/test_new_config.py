@@ -367,6 +367,14 @@ def test_the_teacher_begins_as_the_detector_that_the_package_holds(base, tmp_pat
         }
 
 
+def test_a_1_bit_detector_without_a_teacher_begins_as_one(tmp_path, capsys):
+    alone = write(tmp_path / 'mine.py')
+    assert alone.load_from == BINARY_STARTS[STARTS['tiny']['photos']]
+    assert alone.optim_wrapper.optimizer.lr == pytest.approx(2e-4)
+    assert f'start: {alone.load_from} (learned from photographs with non-commercial terms' in capsys.readouterr().out
+    assert write(tmp_path / 'other.py', '--augment', 'microscope').get('load_from') is None
+
+
 @pytest.mark.parametrize('augment', ['microscope', 'none'])
 def test_the_teacher_of_other_images_begins_as_a_classifier(augment, tmp_path):
     write(tmp_path / 'mine.py', '--teacher', '--augment', augment)
