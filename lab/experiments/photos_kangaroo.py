@@ -1,7 +1,8 @@
 # What rebnn new-config --teacher writes for the photographs of data/kangaroo: training images of other sizes, cuts and
 # colours, and a teacher that starts from a detector of other photographs at a fifth of the rate, or from a classifier.
-# The twin is the teacher trained for as long as teacher and student together. A teacher that starts from a detector
-# has most of its AP early, so one more pair gives it a quarter of all epochs instead of half.
+# The student starts from such a teacher, or from a 1-bit detector of those photographs, with this teacher or alone. The
+# twin is the teacher trained for as long as teacher and student together. A teacher that starts from a detector has
+# most of its AP early, so one more pair gives it a quarter of all epochs instead of half.
 _base_ = './one_bit_kangaroo.py'
 
 title = 'Starts that detect, kangaroos (unit: 48 epochs)'
@@ -41,7 +42,7 @@ for name, label, begun in (('detector', 'a detector', detector), ('classifier', 
         ),
         dict(
             name=f'{name}_begun',
-            label=f'1 bit, from the 1-bit detector, distilled from the teacher from {label} (1 + 1)',
+            label='1 bit, from the 1-bit detector, distilled from the teacher from a detector (1 + 1)',
             config='configs/one_bit/tiny_taught_bccd.py',
             options={**bfloat16, **detector, 'load_from': 'rebnn://one_bit_tiny_photos_1bit'},
             teacher=f'{name}_teacher',
@@ -73,5 +74,5 @@ for name, label, begun in (('detector', 'a detector', detector), ('classifier', 
             **teacher,
         ),
     ]
-runs = [run for run in runs if run['name'] != 'classifier_alone']  # the classifier has no part in it
+runs = [run for run in runs if run['name'] not in ('classifier_begun', 'classifier_alone')]
 del bfloat16, detector, classifier, name, label, begun, teacher
