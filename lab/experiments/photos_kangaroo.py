@@ -1,8 +1,8 @@
 # What rebnn new-config --teacher writes for the photographs of data/kangaroo: training images of other sizes, cuts and
 # colours, and a teacher that starts from a detector of other photographs at a fifth of the rate, or from a classifier.
-# The student starts from such a teacher, or from a 1-bit detector of those photographs, with this teacher or alone. The
-# twin is the teacher trained for as long as teacher and student together. A teacher that starts from a detector has
-# most of its AP early, so one more pair gives it a quarter of all epochs instead of half.
+# The student starts from such a teacher, or from a 1-bit detector of those photographs, with this teacher or alone.
+# The twin is the teacher trained for as long as teacher and student together. A teacher that starts from a detector
+# has most of its AP early, so one more pair gives it a quarter of all epochs instead of half.
 _base_ = './one_bit_kangaroo.py'
 
 title = 'Starts that detect, kangaroos (unit: 48 epochs)'
