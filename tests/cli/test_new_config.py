@@ -60,6 +60,7 @@ def test_a_folder_with_a_line_end_in_its_name_puts_nothing_into_the_config(tmp_p
 
 def test_the_rest_is_the_base(cfg):
     base = Config.fromfile(ROOT / 'configs/one_bit/tiny_bccd.py')
+    base.optim_wrapper.optimizer.lr *= new_config.DETECTOR_RATE
     assert cfg.model.backbone == base.model.backbone and cfg.optim_wrapper == base.optim_wrapper
     assert cfg.model.data_preprocessor == base.model.data_preprocessor
     assert cfg.custom_hooks == base.custom_hooks
