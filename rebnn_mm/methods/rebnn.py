@@ -40,7 +40,7 @@ r"""Alpha is kept at or above this share of the mean of \|w\|, too.
 
 Before a batch norm alpha has next to no gradient, and a step of Adam has one size whatever the gradient: within a few
 hundred steps it can walk to 0. There the norm's epsilon counts, the gradient is thousands of times as large as all
-others, and clipping leaves next to nothing of those. Without a norm a task rarely asks for less.
+others, and clipping leaves next to nothing of those.
 """
 
 
