@@ -19,7 +19,7 @@ from mmengine.runner import CheckpointLoader
 from rich.table import Table
 
 from rebnn_mm.analysis.anchor_choice import Anchors, describe_generator_change, equal_classes
-from rebnn_mm.cli.new_config_options import BINARY_STARTS, STEPS, parse_args
+from rebnn_mm.cli.new_config_options import BASES, BINARY_STARTS, STEPS, parse_args
 from rebnn_mm.datasets.annotated_folder import WRITTEN, Annotated, as_coco, read_annotated
 from rebnn_mm.datasets.photo_places import SPLITS
 from rebnn_mm.deploy.errors import clean_text
@@ -177,7 +177,7 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
         starts.append(start)
         if 'load_from' in begun:
             places = {first: begun.load_from}
-            if taught and start in BINARY_STARTS:
+            if start in BINARY_STARTS and args.base == BASES['tiny'].format('_taught'):
                 places[out] = BINARY_STARTS[start]
                 starts.append(places[out])
             rate = f'optim_wrapper = dict({_arguments(begun.optim_wrapper)})\n'

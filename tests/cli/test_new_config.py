@@ -376,6 +376,16 @@ def test_a_1_bit_detector_without_a_teacher_begins_as_one(tmp_path, capsys):
     assert write(tmp_path / 'other.py', '--augment', 'microscope').get('load_from') is None
 
 
+def test_a_student_of_other_binary_layers_begins_as_its_teacher(tmp_path):
+    base = tmp_path / 'other_taught.py'
+    base.write_text(
+        "_base_ = 'rebnn_mm::one_bit/tiny_taught_bccd.py'\nmodel = dict(backbone=dict(conv_cfg=dict(type='XNORConv2d')))"
+    )
+    student = write(tmp_path / 'mine.py', '--base', base, '--start', 'rebnn://one_bit_tiny_photos')
+    assert Config.fromfile(tmp_path / 'mine_teacher.py').load_from == 'rebnn://one_bit_tiny_photos'
+    assert student.get('load_from') is None and student.optim_wrapper.optimizer.lr == 1e-3
+
+
 @pytest.mark.parametrize('augment', ['microscope', 'none'])
 def test_the_teacher_of_other_images_begins_as_a_classifier(augment, tmp_path):
     write(tmp_path / 'mine.py', '--teacher', '--augment', augment)
