@@ -45,6 +45,17 @@ for name, size, label, begun in (
             teacher=f'{name}_teacher',
         ),
     ]
+begun = {**bfloat16, 'load_from': 'rebnn://one_bit_tiny_photos_1bit'}
+for name, rate in (('begun', 1e-3), ('begun_slow', 2e-4)):
+    runs += [
+        dict(
+            name=f'tiny_{name}',
+            label=f'tiny, 1 bit, distilled, from the 1-bit detector of photographs, rate {rate:.0e} (1 + 1)',
+            config=f'{folder}/tiny_taught_bccd.py',
+            options={**begun, 'optim_wrapper.optimizer.lr': rate},
+            teacher='tiny_teacher',
+        ),
+    ]
 for size in ('nano', 'tiny', 'small'):
     runs += [
         dict(
@@ -55,4 +66,4 @@ for size in ('nano', 'tiny', 'small'):
             budget=long,
         ),
     ]
-del folder, bfloat16, long, longer, start, size, name, label, begun, rival
+del folder, bfloat16, long, longer, start, size, name, label, begun, rate, rival

@@ -1,5 +1,6 @@
 # The same on defects of printed circuit boards, in data/deeppcb: images of 640x640 at half their size, flipped in all
-# directions. In float32, for a processor without bfloat16.
+# directions. In float32, for a processor without bfloat16, but for the rows that say so: whether the 1-bit detector of
+# photographs is a start for images that are none, at the family's rate and at a fifth of it.
 _base_ = './one_bit_voc6.py'
 
 title = 'Detectors designed for one bit, defects on boards (unit: 5 epochs)'
@@ -26,9 +27,28 @@ for split in ('train', 'val', 'test'):
     options[f'{split}_dataloader.dataset.metainfo.classes'] = (
         'open', 'short', 'mousebite', 'spur', 'copper', 'pin-hole'
     )  # fmt: skip
+bfloat16 = {'optim_wrapper.type': 'Bfloat16OptimWrapper'}
+begun = {**bfloat16, 'load_from': 'rebnn://one_bit_tiny_photos_1bit'}
 runs = _base_.runs
-for run in runs:
+for run in list(runs):
+    if run['name'] in ('tiny_teacher', 'tiny_twin'):
+        runs.append(dict(run, name=f'{run["name"]}_bf16', label=f'{run["label"]}, in bfloat16'))
     run['options'] = {key: value for key, value in run.get('options', {}).items() if key != 'optim_wrapper.type'}
+for run in runs:
     if 'budget' in run:
         run['budget'] = {'train_cfg.max_epochs': 10, 'param_scheduler.1.end': 10}
-del root, tested, split, run
+for name, label, options_of in (
+    ('taught', 'the teacher', bfloat16),
+    ('begun', 'the 1-bit detector of photographs', begun),
+    ('begun_slow', 'the same at a fifth of the rate', {**begun, 'optim_wrapper.optimizer.lr': 2e-4}),
+):
+    runs.append(
+        dict(
+            name=f'tiny_{name}_bf16',
+            label=f'tiny, 1 bit, distilled, from {label}, in bfloat16 (1 + 1)',
+            config='configs/one_bit/tiny_taught_bccd.py',
+            options=options_of,
+            teacher='tiny_teacher_bf16',
+        )
+    )
+del root, tested, split, run, bfloat16, begun, name, label, options_of
