@@ -64,6 +64,7 @@ TABLES = {
     'photos_kangaroo': ('detector_twin', 100, False),
     'one_bit_voc6': ('tiny_twin', 100, False),
     'one_bit_voc6_224': ('tiny_twin', 100, False),
+    'one_bit_voc6_methods': ('rebnn', 100, False),
     'one_bit_deeppcb': ('tiny_twin', 100, False),
 }
 

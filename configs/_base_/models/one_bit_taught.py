@@ -1,5 +1,5 @@
 # A 1-bit detector with RTMDet's head, started and distilled from the full-precision detector of the same blocks: its
-# class scores and boxes at all points, and the maps of backbone and neck. Boxes are in pixels and so weigh less.
+# class scores and boxes at all points, and the maps of backbone and neck.
 taught = dict(
     type='rebnn_mm.TeacherStudentDetector',
     student='RTMDet',
