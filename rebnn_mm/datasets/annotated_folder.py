@@ -121,10 +121,11 @@ def _read(places: Places, named: dict[str, Path]) -> tuple[dict[str, list[Photo]
         return read_yolo(described, places)
     if any(map(_is_voc, visible(folder, '*.xml'))):
         return _read_voc(folder, places)
-    label, names = looks_like_yolo(folder, places), yolo_names_file(folder)
-    if label is not None and names is not None:
-        return read_yolo(names, places)
+    label = looks_like_yolo(folder, places)
     if label is not None:
+        names = yolo_names_file(folder)
+        if names is not None:
+            return read_yolo(names, places)
         raise RebnnError(
             f'{label} is a YOLO label file, and nothing names the classes: write {folder / "data.yaml"} with the '
             'lines train: (folder of images), val: (another) and names: [first, second], or a classes.txt with a '
@@ -139,9 +140,16 @@ def _read(places: Places, named: dict[str, Path]) -> tuple[dict[str, list[Photo]
 def _is_voc(path: Path) -> bool:
     """Whether an XML file is one of VOC; a broken one is, so that it is named."""
     try:
-        return ElementTree.parse(path).getroot().tag == 'annotation'
-    except (OSError, ElementTree.ParseError):
+        return _xml_root(path).tag == 'annotation'
+    except (OSError, ElementTree.ParseError, ValueError, LookupError):
         return True
+
+
+def _xml_root(path: Path) -> ElementTree.Element:
+    """The root of an XML file; expat itself knows no encoding of several bytes, such as gb2312 of Chinese tools."""
+    data = path.read_bytes()
+    named = re.match(rb'<\?xml[^>]*encoding=["\']([\w-]+)', data)
+    return ElementTree.fromstring(data.decode(named[1].decode()) if named else data)
 
 
 def _nothing_read(folder: Path) -> str:
@@ -245,11 +253,8 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
             if len({(category['id'], str(category['name'])) for category in content['categories']}) > len(names):
                 wrong.append('two classes have one id, so boxes are mixed up')
             # Numbers first: some are written as texts.
-            in_order = [
-                names[number] for number in sorted(names, key=lambda number: (isinstance(number, str), number))
-            ]
-            twice = [name for name, count in Counter(in_order).items() if count > 1]
-            places.notes += [f'classes of one name are taken for one\t{name}' for name in twice]
+            numbered = sorted(names, key=lambda number: (isinstance(number, str), number))
+            in_order = places.one_each([names[number] for number in numbered])
             boxes: dict[Any, list[Box]] = {image['id']: [] for image in content['images']}
             numbers: dict[Any, str] = {}
             for image in content['images']:
@@ -280,7 +285,7 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
                     continue
                 size = int(image.get('width') or 0), int(image.get('height') or 0)
                 photos.append(places.photo(file, size, boxes.pop(image['id'], []), wrong))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise RebnnError(f"{path} is not of COCO's form ({type(error).__name__}: {error}).") from None
         refuse_wrong(path, wrong)
         order.update(dict.fromkeys(in_order))
@@ -292,7 +297,7 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
     wrong: list[str] = []
     for path in sorted(visible(folder, '*.xml')):
         try:
-            root = ElementTree.parse(path).getroot()
+            root = _xml_root(path)
             if root.tag != 'annotation':
                 continue
             size = tuple(int(float(root.findtext(f'size/{side}') or 0)) for side in ('width', 'height'))
@@ -304,7 +309,7 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
                 name = (item.findtext('name') or '').strip()
                 wrong += find_box_faults(f'{path}: {name!r}', left, top, right - left, bottom - top)
                 boxes.append(Box(name, left, top, right - left, bottom - top))
-        except (ElementTree.ParseError, ValueError) as error:
+        except (ElementTree.ParseError, ValueError, LookupError) as error:
             wrong.append(f'{path} is not a VOC XML file ({error})')
             continue
         named = (root.findtext('filename') or '').strip()

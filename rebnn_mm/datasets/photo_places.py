@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import math
 import os
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PureWindowsPath
@@ -113,6 +114,12 @@ class Places:
             return f'{several} images in {self.folder} are called {name}, and nothing tells which one is meant'
         return f'there is no image {name} in {self.folder}'
 
+    def one_each(self, names: Sequence[str]) -> list[str]:
+        """The names of classes without those that come again, which are noted."""
+        twice = dict.fromkeys(name for name in names if names.count(name) > 1)
+        self.notes += [f'classes of one name are taken for one\t{name}' for name in twice]
+        return list(dict.fromkeys(names))
+
     def photo(self, path: Path, size: tuple[int, int], boxes: list[Box], wrong: list[str]) -> Photo:
         """The image with its boxes; what is wrong with it is noted."""
         try:
@@ -162,7 +169,8 @@ def split_of_folder(path: Path, folder: Path) -> str:
 
 def find_split(names: Iterable[str]) -> str:
     """The split with which the first of the names begins that begins with one."""
-    return next((split for name in names for split in SPLITS if name.lower().startswith(split)), '')
+    known = r'(?i)train|test|val(?=id|set|data|im|[\W\d_]|$)'  # valves are none
+    return next((found[0].lower() for name in names if (found := re.match(known, name))), '')
 
 
 def by_folder(photos: Sequence[Photo], places: Places, found_in: Sequence[Path] = ()) -> dict[str, list[Photo]]:

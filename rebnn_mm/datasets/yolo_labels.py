@@ -34,8 +34,19 @@ def yolo_file(folder: Path) -> Path | None:
 
 
 def yolo_names_file(folder: Path) -> Path | None:
-    """The file with a name of a class in each line that tools write next to labels; None without one."""
-    return next((path for name in NAMES for path in sorted(visible(folder, name))), None)
+    """The file with a name of a class in each line that tools write next to labels, the longest; None without one."""
+    found = {path: _lines(path) for name in NAMES for path in sorted(visible(folder, name))}
+    longest = max(found, key=lambda path: len(found[path]), default=None)
+    other = next((path for path, names in found.items() if names != found[longest or path][: len(names)]), None)
+    if other is not None:  # as labelImg writes one to each folder, in the order of use
+        what = f'{longest} and {other} number the classes differently, and nothing tells which labels are of which.'
+        raise RebnnError(what, fix='Label all images with one list.')
+    return longest
+
+
+def _lines(path: Path) -> list[str]:
+    lines = path.read_text(encoding='utf-8-sig', errors='replace').splitlines()
+    return [line.strip() for line in lines if line.strip()]
 
 
 def looks_like_yolo(folder: Path, places: Places) -> Path | None:
@@ -61,8 +72,7 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
     """
     wrong: list[str] = []
     if path.name in NAMES:
-        lines = path.read_text(encoding='utf-8-sig', errors='replace').splitlines()
-        names = [line.strip() for line in lines if line.strip()]
+        names = _lines(path)
         listed = _read_lists(places)
         key_points = False
     else:
@@ -94,7 +104,7 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
     refuse_wrong(path, wrong)
     if '' in splits:
         splits = by_folder(splits[''], places)
-    return splits, names
+    return splits, places.one_each(names)
 
 
 def label_of(image: Path) -> Path:
@@ -141,7 +151,7 @@ def _images_of(content: Mapping[str, Any], split: str, path: Path, places: Place
     given = content[split]
     roots = [path.parent / str(content.get('path') or '.'), path.parent, places.folder]
     for entry in given if isinstance(given, list) else [given]:
-        entry = entry.replace('\\', '/')  # as Windows writes it
+        entry = str(entry).replace('\\', '/')  # as Windows writes it
         # Roboflow writes ../train/images for what lies next to the file.
         tries = [_absolute(root / name) for name in (entry, entry.removeprefix('../')) for root in roots]
         found = next((place for place in tries if place.exists()), None)

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from rebnn_mm.datasets.annotated_folder import as_coco, read_annotated
-from rebnn_mm.datasets.photo_places import Box
+from rebnn_mm.datasets.photo_places import Box, find_split
 from rebnn_mm.errors import RebnnError
 from tests.datasets.painted import FORMS, check
 
@@ -259,6 +259,42 @@ def test_files_as_windows_writes_them(folder):
     images = [dict(id=i, file_name=f'pictures\\{i}.png', width=40, height=30) for i in range(5)]
     (folder / 'labels.json').write_text(json.dumps(coco(images=images)), encoding='utf-8-sig')
     assert sorted(p.file for found in read_annotated(folder).splits.values() for p in found)[0] == 'pictures/0.png'
+
+
+@pytest.mark.parametrize(
+    ('encoding', 'name'), [('gb2312', '\u732b'), ('Shift_JIS', '\u732b'), ('windows-1252', 'K\xe4fer')]
+)
+def test_voc_in_the_encoding_that_it_declares(tmp_path, encoding, name):
+    for file in ('a', 'b'):
+        picture(tmp_path / f'{file}.png')
+        voc(tmp_path, file, (name, 1, 2, 11, 22))
+        text = (tmp_path / f'{file}.xml').read_text()
+        (tmp_path / f'{file}.xml').write_bytes(f'<?xml version="1.0" encoding="{encoding}"?>{text}'.encode(encoding))
+    assert read_annotated(tmp_path).classes == (name,)
+    (tmp_path / 'a.xml').write_text(f'<?xml version="1.0" encoding="martian"?>{text}')
+    with pytest.raises(RebnnError, match=r'a\.xml is not a VOC XML file \(unknown encoding: martian\)'):
+        read_annotated(tmp_path)
+
+
+def test_a_folder_of_valves_is_not_for_validation(tmp_path):
+    for number in range(4):
+        kind = ('valve', 'pump')[number % 2]
+        picture(tmp_path / f'{kind}s' / f'{number}.png')
+        voc(tmp_path / f'{kind}s', str(number), (kind, 1, 2, 11, 22))
+    assert {box.name for box in read_annotated(tmp_path).boxes('train')} == {'valve', 'pump'}
+
+
+@pytest.mark.parametrize(
+    ('name', 'split'),
+    [
+        *(('Train', 'train'), ('training_set', 'train'), ('train2017', 'train'), ('testing', 'test')),
+        *((name, 'val') for name in ('val', 'VAL', 'val2017', 'val-1', 'val_images', 'valimages', 'valset')),
+        *((name, 'val') for name in ('valid', 'validation', 'Validierung')),
+        *((name, '') for name in ('valves', 'valley', 'values', 'interval')),
+    ],
+)
+def test_names_that_begin_like_a_split(name, split):
+    assert find_split([name]) == split
 
 
 def test_numbers_of_classes_that_are_texts_and_names_that_come_twice(folder):

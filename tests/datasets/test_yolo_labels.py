@@ -135,6 +135,36 @@ def test_labels_that_lie_elsewhere(copied):
         read_annotated(folder)
 
 
+@pytest.mark.parametrize('entry', ['{a: images/train}', '[[images/train]]'])
+def test_an_entry_that_is_no_text_points_to_nothing(copied, entry):
+    folder = copied('yolo_ultralytics')
+    (folder / 'data.yaml').write_text(f'train: {entry}\nval: images/val\nnames: [cat, dog]\n')
+    with pytest.raises(RebnnError, match=r'data\.yaml: train points to .*images/train.*, which does not exist'):
+        read_annotated(folder)
+
+
+def test_two_numbers_of_one_name_are_one_class(copied):
+    folder = copied('yolo_ultralytics')
+    text = (folder / 'data.yaml').read_text()
+    (folder / 'data.yaml').write_text(f'{text[: text.index("names")]}names: [cat, cat]\n')
+    data = read_annotated(folder)
+    assert data.classes == ('cat',) and 'classes of one name are taken for one (1, the first: cat)' in data.notes
+
+
+def test_lists_of_names_in_several_folders_number_the_classes_alike(copied):
+    """As labelImg writes one to each folder that it has labelled, in the order of use."""
+    folder = copied('yolo_labelimg')
+    names = (folder / 'classes.txt').read_text().splitlines()
+    assert len(names) == 2
+    (folder / 'more').mkdir()
+    (folder / 'classes.txt').rename(folder / 'more' / 'classes.txt')
+    (folder / 'classes.txt').write_text(f'{names[0]}\n')  # where only this one was seen
+    check(read_annotated(folder))
+    (folder / 'classes.txt').write_text(f'{names[1]}\n{names[0]}\n')
+    with pytest.raises(RebnnError, match=r'classes\.txt and .*classes\.txt number the classes differently'):
+        read_annotated(folder)
+
+
 def test_labels_without_names_say_how_to_name_them(copied):
     folder = copied('yolo_labelimg')
     (folder / 'classes.txt').unlink()
