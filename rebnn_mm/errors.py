@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import functools
+import io
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -12,6 +13,9 @@ from typing import Any, NoReturn
 
 INTERRUPTED = 130
 """Exit code of a program that Ctrl-C has ended, as shells have it."""
+
+UNREAD = 141
+"""Exit code of one whose output nobody reads any more, as shells have it."""
 
 
 class RebnnError(ValueError):
@@ -67,13 +71,19 @@ def report_errors(main: Callable[..., None]) -> Callable[..., None]:
     def run(*args: object, **kwargs: object) -> None:
         with_traceback = '--traceback' in sys.argv
         sys.argv = [word for word in sys.argv if word != '--traceback']
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == 'strict':
+            # names of files and classes may hold letters that the terminal has not
+            sys.stdout.reconfigure(errors='backslashreplace')
         try:
             main(*args, **kwargs)
+            print(end='', flush=True)  # what fails later, Python tells in its own way
         except (RebnnError, OSError, KeyboardInterrupt) as error:
             if with_traceback:
                 raise
             if isinstance(error, KeyboardInterrupt):
                 stop('stopped.', INTERRUPTED)
+            if isinstance(error, BrokenPipeError):  # the reader, such as head, has seen enough
+                stop('', UNREAD)
             text = str(error)
             if 'Original Traceback (most recent call last)' in text:  # of a loader's worker, which tells all its lines
                 text = text.rstrip().rpartition('\n')[2].partition(': ')[2]
@@ -83,9 +93,12 @@ def report_errors(main: Callable[..., None]) -> Callable[..., None]:
 
 
 def stop(text: str, code: int = 1) -> NoReturn:
-    """End the program with one line on stderr; of a distributed run, only the first process prints it."""
-    if int(os.environ.get('RANK', os.environ.get('SLURM_PROCID', 0))) == 0:
-        sys.stdout.flush()
+    """End the program with one line on stderr, if any; of a distributed run, only the first process prints it."""
+    try:
+        print(end='', flush=True)
+    except OSError:  # what is still buffered must not raise again at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if text and int(os.environ.get('RANK', os.environ.get('SLURM_PROCID', 0))) == 0:
         folder, name = os.path.split(sys.argv[0])
         # An installed command is known by its name, a script by where it is.
         program = name if os.path.basename(folder) == 'bin' else os.path.relpath(sys.argv[0])

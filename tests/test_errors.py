@@ -1,5 +1,6 @@
 """The error for the user, and how a command ends with it."""
 
+import os
 import pickle
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 from torch.utils.data import DataLoader, Dataset
 
 from rebnn_mm.deploy import DeployError
-from rebnn_mm.errors import CommandParser, RebnnError, did_you_mean, report_errors
+from rebnn_mm.errors import UNREAD, CommandParser, RebnnError, did_you_mean, report_errors
 
 ROOT = Path(__file__).parents[1]
 
@@ -71,6 +72,27 @@ def test_an_error_in_a_worker_of_a_loader_ends_with_the_same_line(error, capsys,
     with pytest.raises(type(error)) as found:
         list(DataLoader(Unreadable(error), num_workers=1))
     assert ending(found.value, capsys, monkeypatch) == ending(error, capsys, monkeypatch)
+
+
+@pytest.mark.parametrize('flush', [True, False])
+@pytest.mark.parametrize('taker', ['reader', 'disk'])
+def test_output_that_nothing_takes_ends_a_command_without_a_traceback(flush, taker):
+    """As with ``| head``, which says nothing, or a full disk, which one line tells."""
+    code = 'import runpy, sys; sys.argv[0] = "rebnn zoo"; report_errors = runpy.run_path(sys.argv[1])["report_errors"]'
+    command = [sys.executable, '-c', f'{code}; report_errors(lambda: print(1, flush={flush}))()']
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, 'w') if taker == 'reader' else open('/dev/full', 'w') as out:
+        done = subprocess.run(
+            [*command, ROOT / 'rebnn_mm/errors.py'],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={name: value for name, value in os.environ.items() if name != 'PYTHONUNBUFFERED'},
+            check=False,
+        )
+    expected = (UNREAD, '') if taker == 'reader' else (1, 'rebnn zoo: [Errno 28] No space left on device\n')
+    assert (done.returncode, done.stderr) == expected
 
 
 def test_only_the_first_process_speaks(capsys, monkeypatch):

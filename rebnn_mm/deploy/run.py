@@ -13,7 +13,6 @@ rebnn run faster_rcnn.onnx rtsp://door/live --json
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
 import statistics
@@ -120,9 +119,6 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; what goes wrong ends it with one sentence and exit code 1."""
     args = parse_args(arguments)
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == 'strict':
-        # names of files and classes may hold letters that the terminal has not
-        sys.stdout.reconfigure(errors='backslashreplace')
     # what goes wrong is raised; the default logger, unlike a session's, has no option
     onnxruntime.set_default_logger_severity(4)
     warnings.formatwarning = lambda message, *_: f'{os.path.relpath(sys.argv[0])}: {message}\n'
@@ -131,9 +127,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(line, flush=True)
     except MemoryError as error:
         raise DeployError('there is not enough memory for this model and image') from error
-    except BrokenPipeError:
-        # the reader, such as head, has seen enough; what is still buffered must not raise again at the end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run(args: argparse.Namespace) -> Iterable[str]:

@@ -1,6 +1,7 @@
 """A config for the committed sample, read, built and, once, trained with."""
 
 import errno
+import io
 import json
 import os
 import re
@@ -379,7 +380,8 @@ def test_a_1_bit_detector_without_a_teacher_begins_as_one(tmp_path, capsys):
 def test_a_student_of_other_binary_layers_begins_as_its_teacher(tmp_path):
     base = tmp_path / 'other_taught.py'
     base.write_text(
-        "_base_ = 'rebnn_mm::one_bit/tiny_taught_bccd.py'\nmodel = dict(backbone=dict(conv_cfg=dict(type='XNORConv2d')))"
+        "_base_ = 'rebnn_mm::one_bit/tiny_taught_bccd.py'\n"
+        "model = dict(backbone=dict(conv_cfg=dict(type='XNORConv2d')))"
     )
     student = write(tmp_path / 'mine.py', '--base', base, '--start', 'rebnn://one_bit_tiny_photos')
     assert Config.fromfile(tmp_path / 'mine_teacher.py').load_from == 'rebnn://one_bit_tiny_photos'
@@ -455,6 +457,21 @@ def test_names_with_brackets_are_printed_as_they_are(tmp_path, capsys):
     write(tmp_path / 'mine.py', '--data', tmp_path)
     rows = [line.split('│')[1].strip() for line in capsys.readouterr().out.splitlines() if line.startswith('│')]
     assert sorted(rows) == [':smile:', '[/x]', '[red] box']
+
+
+def test_names_of_files_that_are_no_unicode_are_printed(tmp_path, monkeypatch):
+    folder = tmp_path / 'coco'
+    shutil.copytree(FORMS / 'coco', folder)
+    labels = next(path for path in folder.rglob('*.json') if 'train' in str(path))
+    content = json.loads(labels.read_text())
+    image = next(folder.rglob(Path(content['images'][0]['file_name']).name))
+    shutil.copy(image, image.with_name(f'\udce4{image.suffix}'))  # as an archive of old names unpacks
+    content['images'].append({**content['images'][0], 'id': 99, 'file_name': f'\udce4{image.suffix}'})
+    labels.write_text(json.dumps(content))
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, 'stdout', io.TextIOWrapper(shown, 'utf-8'))
+    write(tmp_path / 'mine.py', '--data', folder)
+    assert rb'the first: ' in shown.getvalue() and rb'\udce4' in shown.getvalue()
 
 
 def test_what_is_not_its_own_is_not_written_over(tmp_path, capsys):

@@ -15,6 +15,7 @@ from PIL import Image
 from rebnn_mm import native_library
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.run import main
+from rebnn_mm.errors import UNREAD
 from rebnn_mm.version import __version__
 
 
@@ -275,7 +276,7 @@ os.dup2(reader.stdin.fileno(), 1)
 main()
 """
     done = on_a_board(code, files['detector'], photo, '--no-library')
-    assert (done.returncode, done.stderr) == (0, '')
+    assert (done.returncode, done.stderr) == (UNREAD, '')
 
 
 @pytest.mark.parametrize(('encoding', 'shown'), [('ascii', r'Bl\xfcte\udce9.jpg'), ('utf-8', r'Blüte\udce9.jpg')])
