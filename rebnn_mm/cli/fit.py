@@ -121,6 +121,9 @@ def write(args: argparse.Namespace) -> list[Path]:
     from rebnn_mm.cli.new_config import config_of, write_configs, written_here
 
     out = config_of(args)
+    if work_dir_of(out).is_dir():
+        with claim(work_dir_of(out)):  # another fit still reads what would be written over
+            pass
     teacher = out.with_name(f'{out.stem}_teacher.py')
     there = [path for path in (teacher, out) if path.is_file()]
     if out in there and not all(map(written_here, there)):

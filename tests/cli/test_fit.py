@@ -3,6 +3,7 @@
 import argparse
 import gc
 import io
+import itertools
 import json
 import re
 import shutil
@@ -128,16 +129,20 @@ def test_an_error_of_a_step_is_one_line_or_a_traceback(flags, tmp_path, monkeypa
 
 def test_a_second_fit_at_once_is_refused(tmp_path, monkeypatch, capsys):
     def end_of_fit() -> int:
-        monkeypatch.setattr(sys, 'argv', ['rebnn fit', str(FORMS / 'coco'), '--no-teacher', *map(str, SMALL)])
+        words = (FORMS / 'coco', '--no-teacher', *SMALL[:-1], next(epochs))
+        monkeypatch.setattr(sys, 'argv', ['rebnn fit', *map(str, words)])
         with pytest.raises(SystemExit) as stopped:
             fit.main()
         return stopped.value.code
 
     def again() -> None:
+        config = Path('coco.py').read_text()
         assert end_of_fit() == 1
         assert 'work_dirs/coco: another rebnn fit is at work here. Wait until' in capsys.readouterr().err
+        assert Path('coco.py').read_text() == config  # which the first has still to read
         raise KeyboardInterrupt
 
+    epochs = itertools.count(1)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr('rebnn_mm.cli.train.main', again)
     assert [end_of_fit() for _ in range(2)] == [130, 130]  # the end of the first frees the folder
