@@ -54,9 +54,7 @@ def parse_args() -> argparse.Namespace:
     parser = CommandParser(description=__doc__)
     parser.add_argument('config', type=config_file, help='config of the 1-bit network')
     parser.add_argument('checkpoint', help='its trained weights')
-    parser.add_argument(
-        '--epochs', type=positive, default=1, help='each network is trained on for; default: %(default)s'
-    )
+    parser.add_argument('--epochs', type=positive, default=1, help='each network trains on for; default: %(default)s')
     parser.add_argument(
         '--lr-mult',
         type=float,
@@ -128,13 +126,14 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     def more(values: dict[str, float], part: str) -> dict[str, float]:
         return {kind: round(values[f'{part}, {kind}'] - values[f'{NOTHING}, {kind}'], 3) for kind in PRECISIONS}
 
+    # mmdet gives a detector that finds nothing no score.
+    nothing = scores[NOTHING].get(metric, 0.0)
     worths = [
         Worth(
             part,
             len(names),
             sum(model.get_submodule(name).weight.numel() for name in names),
-            # mmdet gives a detector that finds nothing no score.
-            round(percent(metric, scores[part].get(metric, 0.0) - scores[NOTHING][metric]), 2),
+            round(percent(metric, scores[part].get(metric, 0.0) - nothing), 2),
             more(times, part),
             more(sizes, part),
         )
@@ -142,7 +141,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     ]
     report = {
         'metric': metric,
-        'score': round(percent(metric, scores[NOTHING][metric]), 2),
+        'score': round(percent(metric, nothing), 2),
         **circumstances(args),
         'parts': [worth._asdict() for worth in worths],
         'layers': parts,

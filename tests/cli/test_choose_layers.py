@@ -69,6 +69,9 @@ def test_a_part_is_made_real_and_proposed_if_it_pays(trained, capsys):
     with pytest.raises(SystemExit):
         choose(trained, '--work-dir', work, '--epochs', 2)
     assert 'holds networks made with epochs 1, not 2: name another --work-dir' in capsys.readouterr().err
+    (work / 'nothing' / 'scores.json').write_text('{}')  # as of a detector that finds nothing
+    choose(trained, '--work-dir', work, '--metric', 'accuracy/top1')
+    assert '| backbone.layer1 | 4 | 0.00 | +50.0 |' in capsys.readouterr().out
     # Both networks draw alike.
     plans = [Config.fromfile(work / own / 'planned.py') for own in ('nothing', 'backbone.layer1')]
     assert [plan.randomness['seed'] for plan in plans] == [0, 0]
