@@ -95,6 +95,8 @@ def _describe_step(kind: str, step: Mapping[str, Any], notes: list[str]) -> dict
         return {'resize': {'mode': 'short_edge', 'size': int(step['scale'])}}
     if kind in ('Resize', 'FixScaleResize') and step.get('scale') is not None:
         mode = 'keep_ratio' if step.get('keep_ratio', False) else 'exact'
+        if (kind, mode) == ('FixScaleResize', 'keep_ratio'):
+            notes.append('FixScaleResize rounds sizes down, the packed file to the nearest: a pixel more at times.')
         return {'resize': {'mode': mode, 'size': _pair(step['scale'])}}
     if middle:
         # A part of the image brought to a size is that part of the whole image brought to a size.

@@ -60,6 +60,13 @@ def test_a_part_brought_to_a_size_is_a_resize_and_a_crop(kind, by):
     assert found.notes[0].startswith(f"The config resizes by {by}'s bicubic interpolation, the packed file by OpenCV")
 
 
+@pytest.mark.parametrize(('keep_ratio', 'mode', 'notes'), [(True, 'keep_ratio', 1), (False, 'exact', 0)])
+def test_sizes_that_are_rounded_down_are_noted(keep_ratio, mode, notes):
+    found = read_preprocessing(config(LOAD, dict(type='FixScaleResize', scale=(64, 48), keep_ratio=keep_ratio)))
+    assert found.steps['resize'] == {'mode': mode, 'size': [64, 48]}
+    assert len(found.notes) == notes and all('FixScaleResize rounds sizes down' in note for note in found.notes)
+
+
 def test_another_interpolation_is_noted():
     found = read_preprocessing(
         config(LOAD, dict(type='ResizeEdge', scale=256, backend='pillow', interpolation='bicubic'))
