@@ -39,10 +39,8 @@ def quantize(
         nodes = [node for node in model.graph.node if node.name in names]
         ranged.write_bytes(watch_values(model, values_of(model, nodes)))
         session = open_timed(ranged, packed=False, threads=1)
-        feeds = (
-            images if images is not None else (noise_feeds(session, size, seed) for seed in range(CALIBRATION_IMAGES))
-        )
-        ranges = measure_ranges(session, values_of(model, nodes), feeds)
+        noise = (noise_feeds(session, size, seed) for seed in range(CALIBRATION_IMAGES))
+        ranges = measure_ranges(session, values_of(model, nodes), noise if images is None else images)
     return insert_int8(model, names, ranges, reduced=saturates())
 
 

@@ -69,9 +69,7 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('--metric', help=f'key of the score; default: {" or ".join(METRICS)}')
     parser.add_argument('--threads', type=positive, default=1, help='default: %(default)s')
-    parser.add_argument(
-        '--rounds', type=positive, default=5, help=f'runs of each of {IMAGES} images; default: %(default)s'
-    )
+    parser.add_argument('--rounds', type=positive, default=5, help=f'of each of {IMAGES} images; default: %(default)s')
     parser.add_argument('--json', type=Path, default=Path('work_dirs/choose.json'), help='default: %(default)s')
     parser.add_argument('--picture', type=Path, help='.png, .svg or .pdf')
     add_options(parser)

@@ -195,10 +195,7 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
     for split, photos in data.splits.items():
         with whole_file(f'{annotations}{split}.json') as part:
             part.write_text(json.dumps(as_coco(photos, data.classes)))
-    counts = [
-        f'{len(photos)} images with {len(data.boxes(split))} boxes for {split}'
-        for split, photos in data.splits.items()
-    ]
+    counts = [f'{len(p)} images with {len(data.boxes(split))} boxes for {split}' for split, p in data.splits.items()]
     for path, base in bases.items():
         text = CONFIG.format(
             folder=clean_text(str(data.folder)),

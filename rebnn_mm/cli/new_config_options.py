@@ -86,9 +86,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         'slower; or a config; default: %(default)s',
     )
     for split in ('train', 'val', 'test'):
-        parser.add_argument(
-            f'--{split}', type=Path, help=f'COCO or CSV file with the {split} images, if its name does not say so'
-        )
+        parser.add_argument(f'--{split}', type=Path, help=f'COCO or CSV file of the {split} images, if not named so')
     parser.add_argument(
         '--label-with',
         metavar='ONNX',

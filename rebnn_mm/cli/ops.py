@@ -38,9 +38,7 @@ def parse_args() -> argparse.Namespace:
         help='input of the network, padding included; default: what the test pipeline of the config makes',
     )
     parser.add_argument('--tokens', type=positive, help='length of a text; default: the longest that the config takes')
-    parser.add_argument(
-        '--rois', type=int, help='regions per image in a second stage; default: test_cfg.rpn.max_per_img'
-    )
+    parser.add_argument('--rois', type=int, help='regions of a second stage; default: test_cfg.rpn.max_per_img')
     parser.add_argument('--format', choices=['table', 'json'], default='table')
     parser.add_argument('--out', type=Path, help='write to this file instead of the terminal')
     add_options(parser)

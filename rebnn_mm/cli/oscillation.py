@@ -116,9 +116,7 @@ def main() -> None:
     parser = CommandParser(description=__doc__)
     parser.add_argument('runs', type=Path, nargs='+', metavar='RUN', help='work dir of a recorded run')
     parser.add_argument('--labels', nargs='+', help='a name for each run; default: the names of the work dirs')
-    parser.add_argument(
-        '--layers', nargs='+', metavar='NAME', help=f'layers to draw; default: {LAYERS_SHOWN} from first to last'
-    )
+    parser.add_argument('--layers', nargs='+', metavar='NAME', help=f'default: {LAYERS_SHOWN} from first to last')
     parser.add_argument(
         '--quantity',
         choices=QUANTITIES,
@@ -126,18 +124,14 @@ def main() -> None:
         help='which flips: there and back in two steps running (default), or all; between steps or between epochs',
     )
     parser.add_argument('--log', action='store_true', help='logarithmic axis of the flips; zeros are not drawn')
-    parser.add_argument(
-        '--out', type=Path, help='picture to write, .png, .svg or .pdf; default: oscillation.png in the first run'
-    )
+    parser.add_argument('--out', type=Path, help='a .png, .svg or .pdf; default: oscillation.png in the first run')
     args = parser.parse_args()
 
     labels = run_labels(args.runs, args.labels)
     out = args.out or args.runs[0] / 'oscillation.png'
     check_picture(out)
     if len(labels) > len(LINE_STYLES):
-        raise RebnnError(
-            f'{len(labels)} runs are more than there are line styles. Draw at most {len(LINE_STYLES)} at a time.'
-        )
+        raise RebnnError(f'{len(labels)} runs are more than there are line styles. Draw at most {len(LINE_STYLES)}.')
     runs = {label: read_weight_history(run) for label, run in zip(labels, args.runs, strict=True)}
     layers = args.layers or spread(next(iter(runs.values())).layers, LAYERS_SHOWN)
     for history in runs.values():

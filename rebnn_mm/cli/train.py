@@ -58,12 +58,8 @@ def parse_args() -> argparse.Namespace:
         const='auto',
         help='go on from this checkpoint; without a path: from the latest one in the work dir, if there is one',
     )
-    parser.add_argument(
-        '--log-to', nargs='+', choices=BACKENDS, default=[], help='also log to TensorBoard or Weights & Biases'
-    )
-    parser.add_argument(
-        '--val-pictures', action='store_true', help='also log painted images of each validation, by its hook'
-    )
+    parser.add_argument('--log-to', nargs='+', choices=BACKENDS, default=[], help='where to log as well')
+    parser.add_argument('--val-pictures', action='store_true', help='also log painted images of each validation')
     parser.add_argument('--verbose', action='store_true', help='print the whole log, as mmengine does')
     add_common_arguments(parser)
     return parser.parse_args()

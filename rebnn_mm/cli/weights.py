@@ -70,16 +70,10 @@ def main() -> None:
     parser = CommandParser(description=__doc__)
     parser.add_argument('runs', type=Path, nargs='+', metavar='RUN', help='work dir of a recorded run')
     parser.add_argument('--layer', metavar='NAME', help='layer to draw; default: the first one recorded')
-    parser.add_argument(
-        '--channel', type=int, nargs='+', metavar='I', help='output channels to draw; default: all recorded ones'
-    )
-    parser.add_argument(
-        '--epochs', type=int, nargs='+', help=f'epochs to draw, 0 before training; default: {COLUMNS} recorded ones'
-    )
+    parser.add_argument('--channel', type=int, nargs='+', metavar='I', help='output channels; default: all recorded')
+    parser.add_argument('--epochs', type=int, nargs='+', help=f'0: before training; default: {COLUMNS} recorded ones')
     parser.add_argument('--labels', nargs='+', help='a name for each run; default: the names of the work dirs')
-    parser.add_argument(
-        '--out', type=Path, help='picture to write, .png, .svg or .pdf; default: weights.png in the first run'
-    )
+    parser.add_argument('--out', type=Path, help='a .png, .svg or .pdf; default: weights.png in the first run')
     args = parser.parse_args()
 
     labels = run_labels(args.runs, args.labels)

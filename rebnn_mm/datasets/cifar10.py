@@ -61,12 +61,7 @@ class CIFAR10Archive(BaseDataset):
     )
 
     def __init__(
-        self,
-        split: str,
-        *,
-        data_root: str = '',
-        data_prefix: dict[str, str] = dict(root=FOLDER),
-        **kwargs: Any,
+        self, split: str, *, data_root: str = '', data_prefix: dict[str, str] = dict(root=FOLDER), **kwargs: Any
     ) -> None:
         if split not in self.BATCHES:
             raise RebnnError(f"CIFAR10Archive: split={split!r} is unknown. Use 'train' or 'test'.")
