@@ -40,8 +40,7 @@ class BinaryBasicBlock(BaseModule):
         dilation: dilation of both convolutions.
         conv_cfg: the 3x3 convolutions; None makes them real.
         norm_cfg: every norm layer of the block.
-        with_cp: recompute the block in the backward pass instead of storing its activations. Running statistics of
-            BN are then updated twice per step, as in mmdet.
+        with_cp: recompute the block in the backward pass instead of storing its activations.
         downsample: the shortcut where shapes change, a name of :data:`SHORTCUTS`; None for that of the style.
         options: those of the style, handed to :meth:`build_act`.
 
