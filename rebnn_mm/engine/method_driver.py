@@ -5,8 +5,10 @@ from mmengine.dist import all_reduce_params
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ..functional import channel_mean_abs
 from ..layers import BinaryLayer
-from ..quantizers import Quantizer, WeightQuantizer
+from ..quantizers import LearnedScaleWeight, Quantizer, WeightQuantizer
+from ..quantizers.base import ALPHA_MIN, ALPHA_SHARE
 from .optimizer_step import AroundSteps, trained_by, whole
 
 
@@ -81,6 +83,7 @@ class MethodDriver(AroundSteps):
                 with whole(weight) as joined:
                     quantizer.after_step(joined)
                     quantizer.constrain(joined)
+            self._keep_scales(optimizer)
             followed = [getattr(each, name) for each in self.quantizers for name in each.followed_maxima]
             all_reduce_params(followed, op='max')
             here = {id(weight) for weight, _ in trained()}
@@ -94,6 +97,15 @@ class MethodDriver(AroundSteps):
         rules = any(has_rule(own) for own in (layer.weight_quantizer for layer in self._layers) if own is not None)
         self._around(optimizer, before_step if rules else None, after_step)
         return self
+
+    def _keep_scales(self, optimizer: Optimizer) -> None:
+        """Keep learned factors away from 0; :class:`ResilientGradient` does so with those of ReBNN."""
+        moved = {id(p) for group in optimizer.param_groups for p in group['params'] if p.grad is not None}
+        for layer in self._layers:
+            own = layer.weight_quantizer
+            if isinstance(own, LearnedScaleWeight) and own.hook != 'ReBNNHook' and id(own.alpha) in moved:
+                with whole(layer.weight) as weight, whole(own.alpha) as alpha:
+                    alpha.clamp_(min=(ALPHA_SHARE * channel_mean_abs(weight)).clamp(min=ALPHA_MIN))
 
     def detach(self) -> None:
         super().detach()

@@ -16,8 +16,6 @@ from ..errors import RebnnError
 from ..functional import channel_dims, channel_mean_abs, zero_outside_one_
 from ..layers import BinaryLayer
 from ..methods.rebnn import (
-    ALPHA_MIN,
-    ALPHA_SHARE,
     ReBNNWeight,
     add_reconstruction_,
     flips_since,
@@ -25,6 +23,7 @@ from ..methods.rebnn import (
     limit_gamma,
     measure_channels,
 )
+from ..quantizers.base import ALPHA_MIN, ALPHA_SHARE
 from .optimizer_step import AroundSteps, local, trained_by
 
 

@@ -12,16 +12,16 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from ..errors import RebnnError
-from ..functional import channel_mean_abs, per_channel, sign_identity
+from ..functional import per_channel, sign_identity
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import SignWeight, WeightQuantizer
+from ..quantizers import LearnedScaleWeight, Values
 
 OMEGA = 20.0
 """The frequency of the released scripts."""
 
 
 @MODELS.register_module()
-class BiPerSine(WeightQuantizer):
+class BiPerSine(LearnedScaleWeight):
     r"""Sine of the latent weight times a learnable scale, full-precision: stage 1.
 
     .. math:: \hat w = \alpha \circ \sin(\omega w)
@@ -52,11 +52,8 @@ class BiPerSine(WeightQuantizer):
     """
 
     bits = 32
-
     factors: int | None = 0  # alpha is in the real weights
-
-    param_roles: ClassVar[dict[str, str]] = {'alpha': 'scale'}
-
+    values = Values('other')
     hook: ClassVar[str] = 'BinaryHook'
 
     def __init__(self, weight_shape: tuple[int, ...], omega: float = OMEGA, penalty: float = 0.0) -> None:
@@ -66,7 +63,6 @@ class BiPerSine(WeightQuantizer):
         if not 0 <= penalty < math.inf:
             raise RebnnError(f'{type(self).__name__}: penalty={penalty!r} must be a number of at least 0')
         self.penalty = penalty
-        self.alpha = nn.Parameter(torch.ones(weight_shape[0]))
         self.register_buffer('omega', torch.tensor(float(omega)))
         self.omega: Tensor
 
@@ -77,10 +73,6 @@ class BiPerSine(WeightQuantizer):
         return self.latent(weight) * per_channel(self.alpha, weight)
 
     @torch.no_grad()
-    def init_from_weight(self, weight: Tensor) -> None:
-        self.alpha.copy_(channel_mean_abs(weight))
-
-    @torch.no_grad()
     def before_step(self, weight: Tensor) -> None:
         if self.penalty:
             assert weight.grad is not None
@@ -88,7 +80,7 @@ class BiPerSine(WeightQuantizer):
 
 
 @MODELS.register_module()
-class BiPerWeight(SignWeight, BiPerSine):
+class BiPerWeight(BiPerSine):
     r"""Sign of the sine of the latent weight times a learnable scale: stage 2.
 
     .. math::
@@ -107,14 +99,11 @@ class BiPerWeight(SignWeight, BiPerSine):
     """
 
     bits = 1
-
     factors = None
+    values = Values('signs')
 
     def forward(self, weight: Tensor) -> Tensor:
         return sign_identity(self.latent(weight)) * per_channel(self.alpha, weight)
-
-    def scale(self, weight: Tensor) -> Tensor:
-        return self.alpha
 
 
 @MODELS.register_module()

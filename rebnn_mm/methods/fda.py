@@ -22,7 +22,6 @@ from ..quantizers import ActivationQuantizer, Quantizer, SignWeight, Values
 OMEGA = 0.1
 """Base frequency: the square wave equals the sign up to half a period, pi / 0.1 = 31.4."""
 
-
 TERMS = (9, 18)
 """First and last value of n, the number of the series' highest term."""
 

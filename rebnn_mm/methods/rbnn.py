@@ -21,7 +21,6 @@ from ..quantizers import ActivationQuantizer, LearnedScaleWeight, SharpeningQuan
 T_RANGE = (1e-2, 10.0)
 """First and last value of the estimator's sharpness."""
 
-
 EPS = 1e-5
 
 

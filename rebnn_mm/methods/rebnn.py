@@ -29,24 +29,11 @@ from ..functional.sign import SignFunction
 from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.base import SHORTCUT_NAMES
 from ..quantizers import LearnedScaleWeight
+from ..quantizers.base import ALPHA_MIN
 from ..quantizers.builder import QuantizerConfig
-
-ALPHA_MIN = 1e-6
-"""Alpha is kept at or above this: a scaling factor is positive."""
-
-
-ALPHA_SHARE = 0.25
-r"""Alpha is kept at or above this share of the mean of \|w\|, too.
-
-Before a batch norm alpha has next to no gradient, and a step of Adam has one size whatever the gradient: within a few
-hundred steps it can walk to 0. There the norm's epsilon counts, the gradient is thousands of times as large as all
-others, and clipping leaves next to nothing of those.
-"""
-
 
 RELEASED_CODE_GAMMA = 2e-4
 """What the clamp of the paper's released code returns for every input."""
-
 
 RELEASED_CODE_BIN = 0.02
 """The constant inside the scaling factor of the paper's released code, which its weight gradient leaves out."""

@@ -19,7 +19,6 @@ from ..quantizers import ActivationQuantizer, LearnedScaleWeight, Values
 LAPLACE_STD = 2 * math.sqrt(2)
 """Standard deviation of a Laplace distribution of scale 2, which the latent weights are brought to."""
 
-
 EPS = 1e-5
 
 

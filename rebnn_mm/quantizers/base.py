@@ -21,6 +21,14 @@ def holds(state_dict: Mapping[str, Any], name: str, value: Tensor) -> bool:
 DRIVERS = {'BinaryHook': 'MethodDriver', 'ReBNNHook': 'ResilientGradient'}
 """Driver that each hook attaches to the optimizer."""
 
+ALPHA_MIN, ALPHA_SHARE = 1e-6, 0.25
+r"""A learned scaling factor is kept at or above the first, and above the second times the mean of \|w\|.
+
+Before a batch norm it has next to no gradient, and a step of Adam has one size whatever the gradient: within a few
+hundred steps it can walk to 0. There the norm's epsilon counts, the gradient is thousands of times as large as all
+others, and clipping leaves next to nothing of those.
+"""
+
 
 class MissingHookWarning(UserWarning):
     """Layers are trained without the hook that carries their method."""
@@ -293,7 +301,7 @@ class SignWeight(WeightQuantizer):
 
 
 class LearnedScaleWeight(SignWeight):
-    r"""Signs times a factor of each channel that is learned.
+    r"""Signs times a factor of each channel that is learned, and kept away from 0 after each step of the optimizer.
 
     Attributes:
         alpha (Parameter): scaling factor, shape (C_out,); starts at the mean of \|w\| of each channel.

@@ -6,7 +6,18 @@ from torch import nn
 
 from rebnn_mm.engine import MethodDriver
 from rebnn_mm.layers import BinaryLinear, SoftmaxAttention
-from rebnn_mm.methods import BNNLinear, OvSWLinear, Q8BERTActivation, RBNNConv2d, ReBNNLinear, ReCULinear, XNORLinear
+from rebnn_mm.methods import (
+    BiPerConv2d,
+    BNNLinear,
+    OvSWLinear,
+    Q8BERTActivation,
+    RBNNConv2d,
+    ReBNNLinear,
+    ReCUConv2d,
+    ReCULinear,
+    SiMaNConv2d,
+    XNORLinear,
+)
 from rebnn_mm.quantizers import MissingHookWarning
 from tests import two_processes
 
@@ -38,6 +49,24 @@ def test_xnor_weights_have_no_mean_over_the_input_channels():
     MethodDriver(model).attach(optimizer)
     step(model, optimizer, torch.randn(16, 8))
     torch.testing.assert_close(model.weight.mean(dim=1), torch.zeros(4), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize('frozen', [False, True])
+@pytest.mark.parametrize('method', [BiPerConv2d, RBNNConv2d, ReCUConv2d, SiMaNConv2d])
+def test_adam_does_not_carry_a_learned_factor_to_zero_before_a_batch_norm(method, frozen):
+    """Where the norm's epsilon counts, it had a gradient of 180,000 in place of 30, or went on below zero."""
+    torch.manual_seed(0)
+    layer, norm = method(4, 16, 3, bias=False), nn.BatchNorm2d(16)
+    layer.weight.requires_grad_(not frozen)
+    alpha = layer.weight_quantizer.alpha
+    optimizer = torch.optim.Adam(layer.parameters(), lr=1e-2)
+    MethodDriver(layer).attach(optimizer)
+    for _ in range(60):
+        optimizer.zero_grad()
+        (norm(layer(torch.randn(4, 4, 8, 8))) - torch.randn(4, 16, 6, 6)).square().sum().backward()
+        assert alpha.grad.abs().max() < 200
+        optimizer.step()
+        assert (alpha >= 0.2499 * layer.weight.abs().mean(dim=(1, 2, 3))).all()
 
 
 def test_frozen_and_unused_weights_are_left_alone():
