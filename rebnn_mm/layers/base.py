@@ -271,8 +271,11 @@ def _is_rescaled(weight: Tensor, before: Tensor) -> bool:
     """Whether a weight is another one with each channel times a number."""
     if weight.shape != before.shape or weight.shape[1:].numel() == 1 or not holds_values(weight, before):
         return False
-    product, squares, others = ((a * b).flatten(1).sum(1) for a, b in ((weight, before), (weight,) * 2, (before,) * 2))
-    return not torch.equal(weight, before) and torch.allclose(product**2, squares * others, rtol=1e-4, atol=0)
+    pairs = (weight, before), (weight, weight), (before, before)
+    product, squares, others = ((a.double() * b).flatten(1).sum(1) for a, b in pairs)
+    # But for the rounding of each weight: those that a step has moved, as of another checkpoint, are further away.
+    rtol = max(4 * torch.finfo(weight.dtype).eps ** 2, 1e-12)
+    return not torch.equal(weight, before) and torch.allclose(product**2, squares * others, rtol=rtol, atol=0)
 
 
 @cache

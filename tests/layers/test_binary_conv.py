@@ -333,6 +333,13 @@ def test_other_weights_may_come_with_a_bias():
     assert torch.equal(conv.weight, other.weight) and conv.bias.sum() == 8
 
 
+def test_a_checkpoint_of_a_few_steps_later_may_be_assigned():
+    conv = ReBNNConv2d(8, 8, 3)
+    later = {name: value + 1e-5 * torch.randn_like(value) for name, value in conv.state_dict().items()}
+    conv.load_state_dict(later, assign=True)
+    assert all(torch.equal(value, later[name]) for name, value in conv.state_dict().items())
+
+
 def test_efficient_conv_bn_eval_is_refused():
     conv = ReBNNConv2d(8, 8, 3)
     with pytest.raises(RuntimeError, match='would convolve latent weights. Remove efficient_conv_bn_eval'):
