@@ -479,14 +479,21 @@ def test_an_exported_program_computes_what_the_model_does(memory):
 
 
 @pytest.mark.parametrize('rule', [ResilientGradient, MethodDriver, FlipRecorder])
-@pytest.mark.parametrize(
-    'change', [parametrizations.weight_norm, lambda layer: prune.random_unstructured(layer, 'weight', 0.5)]
-)
-def test_a_weight_that_is_computed_is_refused(rule, change):
+def test_a_weight_that_is_computed_is_refused(rule):
     model = block()
-    change(model.conv1)
+    parametrizations.weight_norm(model.conv1)
     with pytest.raises(match=r"'conv1': its weight is computed of other parameters \(weight_norm, pruning"):
         rule(model)
+
+
+def test_pruning_is_refused_without_a_rule_where_signs_are_and_nowhere_else():
+    """A weight that is pruned to 0 would go on as +1."""
+    layer = BinaryConv2d(8, 8, 3)
+    with pytest.raises(ValueError, match=r'BinaryConv2d: its weight is computed of other parameters.* Leave that out'):
+        prune.l1_unstructured(layer, 'weight', 0.5)
+    assert layer(images()).shape == (4, 8, 4, 4) and not layer._forward_pre_hooks
+    real = prune.l1_unstructured(BinaryConv2d(8, 8, 3, weight=None), 'weight', 0.5)
+    assert (real.weight == 0).sum() == 288
 
 
 def test_tied_weights():

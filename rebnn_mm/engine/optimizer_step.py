@@ -115,12 +115,9 @@ def refuse_fsdp1(model: nn.Module) -> None:
 
 def refuse_computed(model: nn.Module) -> None:
     """Refuse binary layers whose weight is made of others, as parametrizations, weight_norm and pruning do."""
-    for name, layer in model.named_modules():
+    for layer in model.modules():
         if isinstance(layer, BinaryLayer) and layer.weight_quantizer is not None and 'weight' not in layer._parameters:
-            raise RebnnError(
-                f'{type(layer).__name__} {name!r}: its weight is computed of other parameters (weight_norm, pruning, '
-                'another parametrization), and its signs come from the latent weight itself. Leave that out.'
-            )
+            raise layer.computed_error()
 
 
 def local(tensor: Tensor) -> Tensor:

@@ -120,8 +120,10 @@ class BinaryLayer(nn.Module):
         return 32 if self.activation_quantizer is None else self.activation_quantizer.bits
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
-        """Refuse a bias where none was or after a rescaled weight: so ends folding a norm into the latent weight."""
+        """Refuse a bias where none was or after a rescaled weight, as a folded norm gives, and what pruning makes."""
         before = self._parameters.get(name)
+        if name == 'weight_orig' and param is not None and self.weight_quantizer is not None:
+            raise self.computed_error()
         if name == 'weight' and before is not None and param is not None:
             self._refuses_bias = self._parameters.get('bias') is None or _is_rescaled(param, before)
         if name == 'bias' and param is not None and self._refuses_bias and self.binary:
@@ -145,6 +147,13 @@ class BinaryLayer(nn.Module):
         if pattern is not None and self.binary:
             what = 'shortcut' if pattern in SHORTCUT_NAMES else 'named in keep_real'
             self.stay_real(f'{what} ({pattern})')
+
+    def computed_error(self) -> RebnnError:
+        """Why no other parameters may make the weight: a pruned one of 0 would count as +1."""
+        return RebnnError(
+            f'{self.describe()}: its weight is computed of other parameters (weight_norm, pruning, another '
+            'parametrization), and its signs come from the latent weight itself. Leave that out.'
+        )
 
     def describe(self) -> str:
         """Class and name, to begin an error message with."""
