@@ -62,6 +62,12 @@ struct Run {
   uint8_t* own_map;
 };
 
+// Bytes that a convolution keeps; -1 for more than memory can hold.
+struct ConvBytes {
+  int64_t weights, border_sums;
+};
+ConvBytes BytesOf(const rebnn_conv_desc& desc, const Kernels& kernels);
+
 }  // namespace rebnn
 
 struct rebnn_conv {

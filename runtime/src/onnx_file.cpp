@@ -378,9 +378,9 @@ bool Span::operator==(const Span& other) const {
   return size == other.size && (!size || !std::memcmp(data, other.data, size));
 }
 
-bool Attributes::Find(const char* name, int64_t type, Span* attribute, bool* found) const {
-  *found = false;
-  const bool read = ForEachField(node, [&](const Fields& field) {
+bool Attributes::Find(const char* name, int64_t type, Span* attribute) const {
+  *attribute = {};
+  return ForEachField(node, [&](const Fields& field) {
     if (field.number != 5) return true;
     Span content, key = {};
     int64_t actual = 0;
@@ -388,31 +388,26 @@ bool Attributes::Find(const char* name, int64_t type, Span* attribute, bool* fou
       return part.number == 1 ? part.Take(&key) : part.number != 20 || part.Take(&actual);
     });
     if (!looked_at || !key.Is(name)) return looked_at;
-    if (*found || actual != type) {
+    if (attribute->data || actual != type) {
       Fail(REBNN_INVALID_ARGUMENT, "rebnn_model_load: an attribute %s is there twice or of the wrong type.", name);
       return false;
     }
     *attribute = content;
-    return *found = true;
+    return true;
   });
-  return read;
 }
 
 bool Attributes::Int(const char* name, int64_t fallback, int64_t* value) const {
   Span attribute;
-  bool found;
   *value = fallback;
-  if (!Find(name, kIntAttribute, &attribute, &found)) return false;
-  return !found ||
+  return Find(name, kIntAttribute, &attribute) &&
          ForEachField(attribute, [&](const Fields& field) { return field.number != 3 || field.Take(value); });
 }
 
 bool Attributes::Real(const char* name, float fallback, float* value) const {
   Span attribute;
-  bool found;
   *value = fallback;
-  if (!Find(name, kRealAttribute, &attribute, &found)) return false;
-  return !found || ForEachField(attribute, [&](const Fields& field) {
+  return Find(name, kRealAttribute, &attribute) && ForEachField(attribute, [&](const Fields& field) {
     if (field.number != 2) return true;
     if (field.wire != kFixed32) return RefuseDamage();
     std::memcpy(value, field.content.data, sizeof *value);
@@ -422,10 +417,9 @@ bool Attributes::Real(const char* name, float fallback, float* value) const {
 
 bool Attributes::Ints(const char* name, int count, int64_t fallback, int64_t* values) const {
   Span attribute;
-  bool found;
   for (int i = 0; i < count; ++i) values[i] = fallback;
-  if (!Find(name, kIntsAttribute, &attribute, &found)) return false;
-  if (!found) return true;
+  if (!Find(name, kIntsAttribute, &attribute)) return false;
+  if (!attribute.data) return true;
   int read = 0;
   const bool whole = ForEachField(attribute, [&](const Fields& field) {
     if (field.number != 8) return true;
@@ -442,18 +436,14 @@ bool Attributes::Ints(const char* name, int count, int64_t fallback, int64_t* va
 
 bool Attributes::Text(const char* name, const char* fallback, Span* value) const {
   Span attribute;
-  bool found;
   *value = {reinterpret_cast<const uint8_t*>(fallback), std::strlen(fallback)};
-  if (!Find(name, kTextAttribute, &attribute, &found)) return false;
-  return !found ||
+  return Find(name, kTextAttribute, &attribute) &&
          ForEachField(attribute, [&](const Fields& field) { return field.number != 4 || field.Take(value); });
 }
 
 bool Attributes::Tensor(const char* name, Constant* value) const {
   Span attribute, tensor = {};
-  bool found;
-  if (!Find(name, kTensorAttribute, &attribute, &found)) return false;
-  return found &&
+  return Find(name, kTensorAttribute, &attribute) && attribute.data &&
          ForEachField(attribute, [&](const Fields& field) { return field.number != 5 || field.Take(&tensor); }) &&
          ReadTensor(tensor, nullptr, value);
 }

@@ -51,7 +51,8 @@ class Attributes {
   Span node;  // the whole message
 
  private:
-  bool Find(const char* name, int64_t type, Span* attribute, bool* found) const;
+  // One that is not there has no fields.
+  bool Find(const char* name, int64_t type, Span* attribute) const;
 };
 
 struct Node {

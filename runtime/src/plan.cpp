@@ -47,13 +47,15 @@ bool Planner::NoMemory() {
   return Check(Fail(REBNN_OUT_OF_MEMORY, "rebnn_model_load: there is not enough memory."));
 }
 
+bool Planner::Take(int64_t bytes) {
+  if (bytes < 0 || bytes > room_) return Refuse("makes larger constants than a packed model of this size has");
+  room_ -= bytes;
+  return true;
+}
+
 void* Planner::Keep(int64_t count, int64_t size) {
   const int64_t bytes = Product({count, size});
-  if (bytes < 0 || bytes > room_) {
-    Refuse("makes larger constants than a packed model of this size has");
-    return nullptr;
-  }
-  room_ -= bytes;
+  if (!Take(bytes)) return nullptr;
   void* memory = AllocateAligned(sizeof(Block) + static_cast<size_t>(bytes));
   if (!memory) {
     NoMemory();
@@ -181,14 +183,13 @@ bool Planner::IsOneZero(int index) {
   return value == 0;
 }
 
-bool Planner::Begin(Work work) {
+void Planner::Begin(Work work) {
   step_ = &model_.steps[model_.step_count++];
   step_->work = work;
   step_->x = step_->residual = step_->y = step_->bits = kNoBuffer;
   step_->images = 1;
   step_->counted = -1;
   step_->together = 1;
-  return true;
 }
 
 Value* Planner::NewValue(int index) {
@@ -197,6 +198,10 @@ Value* Planner::NewValue(int index) {
     Refuse("gives a name that is there already");
     return nullptr;
   }
+  return NameValue(name);
+}
+
+Value* Planner::NameValue(Span name) {
   Value* value = &values_[value_count_++];
   value->name = name;
   value->step = model_.step_count - 1;
@@ -264,9 +269,7 @@ bool Planner::MakeConstant() {
     return value->is_filled = true;
   }
   int64_t to;
-  const Constant* half = FindConstant(node_->inputs[0]);
-  const int rank = half ? half->rank : 1;
-  if (!Weights(0, kHalf, rank, &from) || !node_->attributes.Int("to", 0, &to)) return false;
+  if (!Weights(0, kHalf, constant->rank, &from) || !node_->attributes.Int("to", 0, &to)) return false;
   if (to != kFloat) return Refuse("does not make real numbers");
   const auto count = static_cast<int64_t>(from.raw.size / sizeof(uint16_t));
   auto numbers = static_cast<float*>(Keep(count, sizeof(float)));
@@ -290,7 +293,7 @@ bool Planner::BinaryConv(bool is_packed, bool is_block, bool clips) {
   rebnn_conv_desc desc = {};
   int64_t channels, pad_value;
   Span layout;
-  if (!Begin(Work::kConv)) return false;
+  Begin(Work::kConv);
   const Value* x = Map(0, 4);
   Constant weights;
   if (!x || !attributes.Int("channels", 0, &channels) || !attributes.Ints("strides", 2, 1, desc.stride) ||
@@ -317,7 +320,9 @@ bool Planner::BinaryConv(bool is_packed, bool is_block, bool clips) {
   }
   int64_t out_h, out_w;
   size_t scratch;
-  if (!Check(rebnn_conv_create(&desc, weights.raw.data, weights.raw.size, &step_->conv)) ||
+  const ConvBytes bytes = BytesOf(desc, *model_.kernels);
+  if (!Take(bytes.weights) || !Take(bytes.border_sums) ||
+      !Check(rebnn_conv_create(&desc, weights.raw.data, weights.raw.size, &step_->conv)) ||
       !Check(rebnn_conv_output_size(step_->conv, h, w, &out_h, &out_w)) ||
       !Check(rebnn_conv_scratch_size(step_->conv, n, h, w, 1, &scratch))) {
     return false;
@@ -401,7 +406,9 @@ bool Planner::Stem() {
   }
   step_->scratch = static_cast<int64_t>(scratch);
   step_->x = x->buffer;
-  return AddValue(0, false, {io.n, h, w, weights.dims[0]}, &step_->y);
+  const rebnn_stem& made = *step_->stem;
+  return Take(made.blocks * made.kernels->block * kPoints * made.depth * int64_t{sizeof(float)}) &&
+         AddValue(0, false, {io.n, h, w, weights.dims[0]}, &step_->y);
 }
 
 bool Planner::UpsampleAdd() {
@@ -657,8 +664,7 @@ bool Planner::Add() {
                        !step->matrix.bias && !step->integers.bias;
   if (!is_bias) return PlanTensor(*FindTensorOperator(node_->op));
   const float*& to = is_integer ? step->integers.bias : step->matrix.bias;
-  if (!(to = Vector(1, columns))) return false;
-  return CopyValue(*x);
+  return (to = Vector(1, columns)) && CopyValue(*x);
 }
 
 bool Planner::ReduceMean() {
@@ -810,8 +816,8 @@ bool Planner::PlaceBuffers() {
     int at = count++;
     for (; at > 0 && placed[at - 1]->offset > buffer.offset; --at) placed[at] = placed[at - 1];
     placed[at] = &buffer;
-    if (buffer.offset > PTRDIFF_MAX / 4) break;
     model_.arena_bytes = std::max(model_.arena_bytes, buffer.offset + buffer.bytes);
+    if (model_.arena_bytes > PTRDIFF_MAX / 4) break;
   }
   std::free(placed);
   int64_t scratch = 0;
@@ -850,11 +856,7 @@ bool Planner::Plan(int64_t h, int64_t w) {
   }
   const int64_t given = std::min(static_cast<int64_t>(file_.bytes) + image_bytes, PTRDIFF_MAX / kKeptPerByte / 2);
   room_ = kKeptPerByte * given + kAlsoKept;
-  Value& first = values_[value_count_++];
-  first.name = file_.input;
-  first.type = kFloat;
-  first.tensor = first.counted = -1;
-  first.integers = kNoBuffer;
+  Value& first = *NameValue(file_.input);
   first.rank = 4;
   std::copy(image, image + 4, first.dims);
   first.buffer = kImageBuffer;
@@ -862,15 +864,12 @@ bool Planner::Plan(int64_t h, int64_t w) {
   model_.output = kNoBuffer;
   model_.is_detector = file_.is_detector;
   if (file_.is_detector) {
-    Value& size = values_[value_count_++];
-    size.name = file_.valid_size;
+    Value& size = *NameValue(file_.valid_size);
     size.type = kInt64;
     size.rank = 1;
     size.dims[0] = 2;
     size.is_last = true;
     size.buffer = kValidSizeBuffer;
-    size.tensor = size.counted = -1;
-    size.integers = kNoBuffer;
     model_.buffers[kValidSizeBuffer].bytes = 2 * sizeof(int64_t);
   }
   model_.channels = image[1];

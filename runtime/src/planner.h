@@ -125,11 +125,14 @@ class Planner {
   bool PlaceTerms(const Windows& windows, int64_t channels, int64_t** terms, int64_t** places);
   // A scale and a zero point that is 0 to 255.
   bool FindUnit(int index, float* unit, float* zero);
-  // Memory of the model; NULL after a sentence, as where a small file asks for much.
+  // That the model will keep so many bytes; false, after a sentence, where a small file asks for much.
+  bool Take(int64_t bytes);
+  // Such memory; NULL after a sentence.
   void* Keep(int64_t count, int64_t size);
-  bool Begin(Work work);
+  void Begin(Work work);
   bool AddValue(int index, bool is_bits, std::initializer_list<int64_t> dims, int* buffer, bool is_last = true);
   Value* NewValue(int index);
+  Value* NameValue(Span name);
   // Gives the numbers of a value the name of the node's result.
   Value* CopyValue(const Value& x);
   // A buffer that the step at hand writes.

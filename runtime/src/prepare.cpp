@@ -140,21 +140,13 @@ rebnn_status Create(const rebnn_conv_desc& desc, const uint8_t* weights, size_t 
         bytes, static_cast<long long>(desc.out_channels), static_cast<long long>(desc.kernel[0]),
         static_cast<long long>(desc.kernel[1]), static_cast<long long>(CeilDiv(group_in, 8)));
   }
-  const int64_t words = CeilDiv(group_in, 8 * kernels->word_bytes);
-  const int64_t group_out = desc.out_channels / desc.group;
-  const int64_t blocks = CeilDiv(group_out, kernels->block_lanes);
-  const int64_t block_bytes = Product({taps, words, kernels->word_bytes, kernels->block_lanes});
-  const int64_t weight_bytes = block_bytes < 0 ? -1 : Product({desc.group, blocks, block_bytes});
-  const int64_t corners = (desc.kernel[0] + 1) * (desc.kernel[1] + 1);
-  const int64_t sum_bytes =
-      Product({desc.group, blocks, kernels->block_lanes, corners, static_cast<int64_t>(sizeof(int32_t))});
-  const bool bordered = desc.pad_value != 0 && (desc.pad[0] | desc.pad[1] | desc.pad[2] | desc.pad[3]) != 0;
+  const ConvBytes needed = BytesOf(desc, *kernels);
   rebnn_conv* conv = static_cast<rebnn_conv*>(std::calloc(1, sizeof(rebnn_conv)));
-  if (conv && weight_bytes >= 0 && sum_bytes >= 0) {
-    conv->weights = static_cast<uint8_t*>(AllocateAligned(weight_bytes));
-    if (bordered) conv->border_sums = static_cast<int32_t*>(AllocateAligned(sum_bytes));
+  if (conv && needed.weights >= 0 && needed.border_sums >= 0) {
+    conv->weights = static_cast<uint8_t*>(AllocateAligned(needed.weights));
+    if (needed.border_sums) conv->border_sums = static_cast<int32_t*>(AllocateAligned(needed.border_sums));
   }
-  if (!conv || !conv->weights || (bordered && !conv->border_sums)) {
+  if (!conv || !conv->weights || (needed.border_sums && !conv->border_sums)) {
     rebnn_conv_destroy(conv);
     return Fail(REBNN_OUT_OF_MEMORY, "rebnn_conv_create: no memory for the weights of %lld output channels.",
                 static_cast<long long>(desc.out_channels));
@@ -162,23 +154,23 @@ rebnn_status Create(const rebnn_conv_desc& desc, const uint8_t* weights, size_t 
   conv->desc = desc;
   conv->kernels = kernels;
   conv->group_in = group_in;
-  conv->group_out = group_out;
+  conv->group_out = desc.out_channels / desc.group;
   conv->taps = taps;
-  conv->words = words;
-  conv->paired = kernels->pair && words % 2 == 0 && words >= kLeastPaired;
-  conv->tap_bytes = words * kernels->word_bytes;
-  conv->blocks = blocks;
-  conv->block_bytes = block_bytes;
-  conv->border_corners = corners;
+  conv->words = CeilDiv(group_in, 8 * kernels->word_bytes);
+  conv->paired = kernels->pair && conv->words % 2 == 0 && conv->words >= kLeastPaired;
+  conv->tap_bytes = conv->words * kernels->word_bytes;
+  conv->blocks = CeilDiv(conv->group_out, kernels->block_lanes);
+  conv->block_bytes = taps * conv->tap_bytes * kernels->block_lanes;
+  conv->border_corners = (desc.kernel[0] + 1) * (desc.kernel[1] + 1);
   if (rebnn_status status = CheckFilling(*conv, weights)) {
     rebnn_conv_destroy(conv);
     return status;
   }
-  std::memset(conv->weights, 0, weight_bytes);
+  std::memset(conv->weights, 0, needed.weights);
   ArrangeWeights(conv, weights);
-  if (conv->paired) PairWeights(conv, weight_bytes);
-  if (bordered) {
-    std::memset(conv->border_sums, 0, sum_bytes);
+  if (conv->paired) PairWeights(conv, needed.weights);
+  if (conv->border_sums) {
+    std::memset(conv->border_sums, 0, needed.border_sums);
     SumBorders(conv, weights);
   }
   *result = conv;
@@ -186,6 +178,15 @@ rebnn_status Create(const rebnn_conv_desc& desc, const uint8_t* weights, size_t 
 }
 
 }  // namespace
+
+ConvBytes BytesOf(const rebnn_conv_desc& desc, const Kernels& kernels) {
+  const int64_t channels = CeilDiv(desc.in_channels / desc.group, 8 * kernels.word_bytes) * kernels.word_bytes;
+  const int64_t lanes = CeilDiv(desc.out_channels / desc.group, kernels.block_lanes) * kernels.block_lanes;
+  const bool bordered = desc.pad_value != 0 && (desc.pad[0] | desc.pad[1] | desc.pad[2] | desc.pad[3]) != 0;
+  return {Product({desc.group, lanes, desc.kernel[0], desc.kernel[1], channels}),
+          Product({desc.group, lanes, desc.kernel[0] + 1, desc.kernel[1] + 1, bordered ? int64_t{sizeof(int32_t)} : 0})};
+}
+
 }  // namespace rebnn
 
 rebnn_status rebnn_conv_create(const rebnn_conv_desc* desc, const uint8_t* weights, size_t bytes, rebnn_conv** conv) {

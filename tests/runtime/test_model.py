@@ -1,6 +1,7 @@
 """Packed classifiers and detectors by librebnn alone: the bits of ONNX Runtime, and what is refused."""
 
 import ctypes
+import functools
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -486,11 +487,62 @@ def expand_often(graph: onnx.GraphProto) -> None:
     graph.node.extend(onnx.helper.make_node('Expand', ['one', 'size'], [f'many {i}']) for i in range(64))
 
 
-@pytest.mark.parametrize('change', [fill_much, expand_much, expand_often])
+def convolve(graph: onnx.GraphProto, taps: int, outputs: list[str]) -> None:
+    """A convolution of each channel on its own, in its kernel's words mostly padding."""
+    at, x = next((i, n.input[0]) for i, n in enumerate(graph.node) if n.op_type == 'BinaryBlock')
+    numbers = {'kernel': np.zeros((16, 1, taps, 1), np.uint8), 'zeros': np.zeros(16, np.float32)}
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in numbers.items())
+    options = dict(channels=1, group=16, pads=[0, taps, 0, taps], pad_value=1, layout='NHWC')
+    for output in outputs:
+        inputs = [x, 'kernel', 'zeros', 'zeros', 'zeros']
+        graph.node.insert(at, onnx.helper.make_node('BinaryConv', inputs, [output], domain='rebnn', **options))
+
+
+def convolve_much(graph: onnx.GraphProto) -> None:
+    convolve(graph, 2**15, ['much'])
+
+
+def convolve_often(graph: onnx.GraphProto) -> None:
+    convolve(graph, 2**10, [f'many {i}' for i in range(24)])
+
+
+def begin_often(graph: onnx.GraphProto) -> None:
+    numbers = {'kernel': np.zeros((24, 3, 7, 7), np.float32), 'zeros': np.zeros(24, np.float32)}
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in numbers.items())
+    for i in range(900):
+        inputs = [graph.input[0].name, 'kernel', 'zeros', 'zeros']
+        graph.node.append(onnx.helper.make_node('RealStem', inputs, [f'many {i}'], domain='rebnn', layout='NHWC'))
+
+
+@pytest.mark.parametrize('change', [fill_much, expand_much, expand_often, convolve_much, convolve_often, begin_often])
 def test_constants_that_a_small_file_asks_for_have_a_limit(change):
-    sentence = "that gives '(cut|much|many .)' makes larger constants than a packed model of this size has"
+    sentence = "that gives '(cut|much|many .+)' makes larger constants than a packed model of this size has"
     with pytest.raises(Refused, match=sentence), loaded(changed(change), 32, 32):
         pass
+
+
+def expand_to_the_end(graph: onnx.GraphProto, left: int) -> None:
+    numbers = {'most': np.array([2**30 - 1, 2**29]), 'rest': np.array([2**31 - left])}
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in numbers.items())
+    nodes = (
+        ('Cast', ['valid_size'], 'sides', {'to': onnx.TensorProto.FLOAT}),
+        ('ReduceMax', ['sides'], 'side', {'keepdims': 0}),
+        ('Expand', ['side', 'most'], 'sides of most', {}),
+        ('Greater', ['side', 'side'], 'truth', {}),
+        ('Expand', ['truth', 'rest'], 'truths', {}),
+        ('And', ['truths', 'truths'], 'both', {}),
+        ('ReduceMax', ['sides of most'], 'largest', {'keepdims': 0}),
+    )
+    for at, (operator, inputs, output, options) in enumerate(nodes):
+        graph.node.insert(at, onnx.helper.make_node(operator, inputs, [output], **options))
+
+
+def test_memory_that_ends_with_the_last_byte_there_can_be_is_refused():
+    """What lies behind it has no place any more. Where it begins, other tensors decide."""
+    for left in range(1, 4096, 64):
+        data = changed(functools.partial(expand_to_the_end, left=left), NANO)
+        with pytest.raises(Refused, match='there is not enough memory'), loaded(data, 32, 32):
+            pass
 
 
 @pytest.mark.parametrize('operator', ['Min', 'Max'])
