@@ -37,9 +37,7 @@ def load_kernels() -> ctypes.CDLL | None:
 def instruction_sets() -> list[str]:
     """Names of the kernels that ``librebnn`` was built with, the fastest first; this processor may lack some."""
     library = load_kernels()
-    if library is None:
-        return []
-    return str(library.rebnn_isas().decode()).split(', ')
+    return [] if library is None else str(library.rebnn_isas().decode()).split(', ')
 
 
 def is_whole(path: Path) -> bool:

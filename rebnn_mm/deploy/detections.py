@@ -74,8 +74,7 @@ class Detections:
     def __getitem__(self, which: slice | np.ndarray | Sequence[int]) -> Detections: ...
     def __getitem__(self, which: Any) -> Any:
         if isinstance(which, int | np.integer):
-            (one,) = self[[int(which)]]
-            return one
+            return next(iter(self[[int(which)]]))
         if not isinstance(which, slice):
             which = np.asarray(which) if len(which) else np.zeros(0, np.int64)
         return Detections(self.boxes[which], self.scores[which], self.labels[which], self.classes)

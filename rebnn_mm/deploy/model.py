@@ -84,7 +84,7 @@ class LoadedModel:
 
     def check_numbers(self, numbers: np.ndarray, rows: int) -> np.ndarray:
         """Check that an output has a finite float32 for each class in each row."""
-        (what,), number = self.outputs, len(self.classes) or numbers.shape[-1]
+        (what,), number = self.outputs, len(self.classes) or (numbers.shape or (0,))[-1]
         if numbers.shape != (rows, number) or numbers.dtype != np.float32:
             raise self.wrong(f'it gives {numbers.dtype} {list(numbers.shape)} as the {what} of {number} classes')
         if not np.isfinite(numbers).all():
@@ -122,12 +122,17 @@ class LoadedModel:
         expected = {name: self.input_types[name] for name in self.inputs}
         if inputs != expected:
             raise self.wrong(f'a {self.metadata.task} model has the inputs {expected}, this one {inputs}')
-        shapes = {entry.name: entry.shape for entry in self.session.get_outputs()}
-        missing = [name for name in self.outputs if name not in shapes]
-        if missing:
-            raise self.wrong(f'it has no output {missing[0]!r}')
+        for entry in self.session.get_inputs():
+            if entry.name == 'image' and len(entry.shape) != 4:
+                raise self.wrong(f'its input image has {len(entry.shape)} dimensions instead of 4')
+        outputs = {entry.name: entry for entry in self.session.get_outputs()}
+        for name in self.outputs:
+            if name not in outputs:
+                raise self.wrong(f'it has no output {name!r}')
+            if not outputs[name].type.startswith('tensor(') or outputs[name].type == 'tensor(string)':
+                raise self.wrong(f'its output {name!r} is no tensor of numbers')
         if self.classes and self.outputs in (('scores',), ('logits',)):
-            shape = shapes[self.outputs[0]]
+            shape = outputs[self.outputs[0]].shape
             if shape and isinstance(shape[-1], int) and shape[-1] != len(self.classes):
                 raise self.wrong(
                     f'it gives the {self.outputs[0]} of {shape[-1]} classes, and names {len(self.classes)}'

@@ -97,5 +97,4 @@ def half_products() -> str | None:
         return None
     name = library.rebnn_stem_half_type
     name.restype = ctypes.c_char_p
-    found = name()
-    return None if found is None else str(found.decode())
+    return str(name().decode())

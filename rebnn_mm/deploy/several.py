@@ -43,8 +43,7 @@ def is_video(source: str) -> bool:
 
 def is_live(source: str) -> bool:
     """Whether it is a camera or an address."""
-    is_number = source.isdecimal() and not os.path.exists(source)
-    return is_number or source.lower().startswith((CAMERA, *ADDRESSES))
+    return (source.isdecimal() and not os.path.exists(source)) or source.lower().startswith((CAMERA, *ADDRESSES))
 
 
 def images_of(sources: Iterable[str]) -> Iterator[Named]:

@@ -15,7 +15,6 @@ from .errors import ModelFileError, parse_json
 MAX_BYTES = 64 << 20
 """No tokenizer is larger; a few bytes of zlib can claim to be any number."""
 
-
 MOST_TOKENS = 1 << 20
 MOST_IDS = (1 << 31) - 1
 

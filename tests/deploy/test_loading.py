@@ -190,6 +190,37 @@ def test_other_inputs(tmp_path, make):
     assert 'model has the inputs' in refused(models.write(proto, tmp_path / 'model.onnx'))
 
 
+@pytest.mark.parametrize('shape', [None, [], [3, 40, 40], [1, 1, 3, 40, 40]])
+def test_an_image_of_other_dimensions(tmp_path, shape):
+    image = helper.make_tensor_value_info('image', TensorProto.FLOAT, shape)
+    found = helper.make_tensor_value_info('mean', TensorProto.FLOAT, [])
+    graph = helper.make_graph([helper.make_node('ReduceMean', ['image'], ['mean'], keepdims=0)], '', [image], [found])
+    proto = models.model(graph, 'raw', **{'rebnn.outputs': '["mean"]'})
+    text = refused(models.write(proto, tmp_path / 'model.onnx'))
+    assert f'its input image has {len(shape or ())} dimensions instead of 4' in text
+
+
+def test_an_output_that_is_no_tensor_of_numbers(tmp_path):
+    image = helper.make_tensor_value_info('image', TensorProto.FLOAT, ['N', 3, 'H', 'W'])
+    texts = helper.make_tensor_value_info('texts', TensorProto.STRING, ['N', 3, 'H', 'W'])
+    scores = helper.make_tensor_sequence_value_info('scores', TensorProto.FLOAT, None)
+    to_text = helper.make_node('Cast', ['image'], ['texts'], to=TensorProto.STRING)
+    to_list = helper.make_node('SequenceConstruct', ['image'], ['scores'])
+    graph = helper.make_graph([to_text, to_list], '', [image], [texts, scores])
+    for proto in (models.model(graph, 'raw', **{'rebnn.outputs': '["texts"]'}), models.model(graph, 'classification')):
+        assert 'is no tensor of numbers' in refused(models.write(proto, tmp_path / 'model.onnx'))
+
+
+def test_scores_without_dimensions(tmp_path, image):
+    proto = models.classifier()
+    proto.graph.node[-1].CopyFrom(helper.make_node('ReduceMean', ['logits'], ['scores'], keepdims=0))
+    del proto.graph.output[0].type.tensor_type.shape.dim[:]
+    nameless = models.model(proto.graph, 'classification', **{'rebnn.classes': '[]'})
+    model = load(models.write(nameless, tmp_path / 'model.onnx'), use_library=False)
+    with pytest.raises(ModelFileError, match=r'it gives float32 \[\] as the scores'):
+        model(image)
+
+
 def test_a_missing_output(tmp_path):
     proto = models.model(models.raw().graph, 'raw', **{'rebnn.outputs': '["maps", "more"]'})
     assert "it has no output 'more'" in refused(models.write(proto, tmp_path / 'model.onnx'))
