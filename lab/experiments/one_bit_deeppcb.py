@@ -51,4 +51,13 @@ for name, label, options_of in (
             teacher='tiny_teacher_bf16',
         )
     )
+runs.append(
+    dict(
+        name='tiny_alone_bf16',
+        label='tiny, 1 bit, from the 1-bit detector of photographs, without a teacher, in bfloat16 (2)',
+        config='configs/one_bit/tiny_bccd.py',
+        options=begun,
+        budget={'train_cfg.max_epochs': 10, 'param_scheduler.1.end': 10},
+    )
+)
 del root, tested, split, run, bfloat16, begun, name, label, options_of
