@@ -56,14 +56,12 @@ for name, rate in (('begun', 1e-3), ('begun_slow', 2e-4)):
             teacher='tiny_teacher',
         ),
     ]
-for size in ('nano', 'tiny', 'small'):
-    runs += [
-        dict(
-            name=f'{size}_long',
-            label=f'{size}, 1 bit, from scratch (2)',
-            config=f'{folder}/{size}_bccd.py',
-            options=bfloat16,
-            budget=long,
-        ),
-    ]
-del folder, bfloat16, long, longer, start, size, name, label, begun, rate, rival
+for name, size, label, given in (
+    ('nano_long', 'nano', 'nano, 1 bit, from scratch', bfloat16),
+    ('tiny_long', 'tiny', 'tiny, 1 bit, from scratch', bfloat16),
+    ('small_long', 'small', 'small, 1 bit, from scratch', bfloat16),
+    ('tiny_alone', 'tiny', 'tiny, 1 bit, from the 1-bit detector of photographs, without a teacher', begun),
+):
+    config = f'{folder}/{size}_bccd.py'
+    runs += [dict(name=name, label=f'{label} (2)', config=config, options=given, budget=long)]
+del folder, bfloat16, long, longer, start, size, name, label, begun, rate, rival, given, config
