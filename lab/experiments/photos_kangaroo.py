@@ -54,6 +54,13 @@ for name, label, begun in (('detector', 'a detector', detector), ('classifier', 
             options={**bfloat16, **detector, 'load_from': 'rebnn://one_bit_tiny_photos_1bit'},
         ),
         dict(
+            name=f'{name}_alone_long',
+            label='1 bit, from the 1-bit detector, without a teacher (2)',
+            config='configs/one_bit/tiny_bccd.py',
+            options={**bfloat16, **detector, 'load_from': 'rebnn://one_bit_tiny_photos_1bit'},
+            budget={'train_cfg.max_epochs': 96, 'param_scheduler.1.end': 96},
+        ),
+        dict(
             name=f'{name}_teacher_short',
             label=f'full-precision, from {label}, the teacher (0.5)',
             budget={'train_cfg.max_epochs': 24, 'param_scheduler.1.end': 24},
@@ -74,5 +81,5 @@ for name, label, begun in (('detector', 'a detector', detector), ('classifier', 
             **teacher,
         ),
     ]
-runs = [run for run in runs if run['name'] not in ('classifier_begun', 'classifier_alone')]
+runs = [run for run in runs if run['name'] not in ('classifier_begun', 'classifier_alone', 'classifier_alone_long')]
 del bfloat16, detector, classifier, name, label, begun, teacher
