@@ -169,7 +169,7 @@ def split_of_folder(path: Path, folder: Path) -> str:
 
 def find_split(names: Iterable[str]) -> str:
     """The split with which the first of the names begins that begins with one."""
-    known = r'(?i)train|test|val(?=id|set|data|im|[\W\d_]|$)'  # valves are none
+    known = r'(?i)train|test|val(?=id|set|data|im|[\W\d_]|$)'  # not 'valves'
     return next((found[0].lower() for name in names if (found := re.match(known, name))), '')
 
 

@@ -130,7 +130,7 @@ class LoadedModel:
             if name not in outputs:
                 raise self.wrong(f'it has no output {name!r}')
             if not outputs[name].type.startswith('tensor(') or outputs[name].type == 'tensor(string)':
-                raise self.wrong(f'its output {name!r} is no tensor of numbers')
+                raise self.wrong(f'its output {name!r} is not a tensor of numbers')
         if self.classes and self.outputs in (('scores',), ('logits',)):
             shape = outputs[self.outputs[0]].shape
             if shape and isinstance(shape[-1], int) and shape[-1] != len(self.classes):

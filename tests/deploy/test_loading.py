@@ -208,7 +208,7 @@ def test_an_output_that_is_no_tensor_of_numbers(tmp_path):
     to_list = helper.make_node('SequenceConstruct', ['image'], ['scores'])
     graph = helper.make_graph([to_text, to_list], '', [image], [texts, scores])
     for proto in (models.model(graph, 'raw', **{'rebnn.outputs': '["texts"]'}), models.model(graph, 'classification')):
-        assert 'is no tensor of numbers' in refused(models.write(proto, tmp_path / 'model.onnx'))
+        assert 'is not a tensor of numbers' in refused(models.write(proto, tmp_path / 'model.onnx'))
 
 
 def test_scores_without_dimensions(tmp_path, image):

@@ -538,7 +538,7 @@ def expand_to_the_end(graph: onnx.GraphProto, left: int) -> None:
 
 
 def test_memory_that_ends_with_the_last_byte_there_can_be_is_refused():
-    """What lies behind it has no place any more. Where it begins, other tensors decide."""
+    """A buffer after it has no place. Other tensors decide where it begins."""
     for left in range(1, 4096, 64):
         data = changed(functools.partial(expand_to_the_end, left=left), NANO)
         with pytest.raises(Refused, match='there is not enough memory'), loaded(data, 32, 32):
