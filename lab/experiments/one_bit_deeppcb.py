@@ -51,13 +51,24 @@ for name, label, options_of in (
             teacher='tiny_teacher_bf16',
         )
     )
-runs.append(
-    dict(
-        name='tiny_alone_bf16',
-        label='tiny, 1 bit, from the 1-bit detector of photographs, without a teacher, in bfloat16 (2)',
-        config='configs/one_bit/tiny_bccd.py',
-        options=begun,
-        budget={'train_cfg.max_epochs': 10, 'param_scheduler.1.end': 10},
+for name, label, config, options_of, epochs in (
+    ('alone', '1 bit, from the 1-bit detector of photographs, without a teacher', 'tiny_bccd', begun, 10),
+    ('alone_long', '1 bit, from the 1-bit detector of photographs, without a teacher', 'tiny_bccd', begun, 24),
+    (
+        'begun_twin_long',
+        'full-precision, from the full-precision detector of photographs',
+        'tiny_teacher_bccd',
+        {**begun, 'load_from': 'rebnn://one_bit_tiny_photos'},
+        24,
+    ),
+):
+    runs.append(
+        dict(
+            name=f'tiny_{name}_bf16',
+            label=f'tiny, {label}, in bfloat16 ({epochs / 5:.2g})',
+            config=f'configs/one_bit/{config}.py',
+            options=options_of,
+            budget={'train_cfg.max_epochs': epochs, 'param_scheduler.1.end': epochs},
+        )
     )
-)
-del root, tested, split, run, bfloat16, begun, name, label, options_of
+del root, tested, split, run, bfloat16, begun, name, label, config, options_of, epochs
