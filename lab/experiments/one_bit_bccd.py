@@ -64,4 +64,5 @@ for name, size, label, given in (
 ):
     config = f'{folder}/{size}_bccd.py'
     runs += [dict(name=name, label=f'{label} (2)', config=config, options=given, budget=long)]
+runs += [dict(name='tiny_alone_short', label=f'{label} (1)', config=config, options=begun)]
 del folder, bfloat16, long, longer, start, size, name, label, begun, rate, rival, given, config
