@@ -1,15 +1,7 @@
 """Functions that several methods share, in pure PyTorch: no framework, no state."""
 
-from .channel import (
-    centre_channels,
-    channel_dims,
-    channel_mean_abs,
-    per_channel,
-    per_channel_factor,
-    standardise,
-)
+from .channel import centre_channels, channel_dims, channel_mean_abs, per_channel, standardise
 from .levels import symmetric_codes, symmetric_round, ternary_codes
-from .scaled_sign import tensor_sign, tensor_sign_codes, zero_outside_one, zero_outside_one_
 from .sign import (
     is_pair,
     sharpness_at,
@@ -20,4 +12,5 @@ from .sign import (
     sign_tanh,
     step_ste,
     straight_through,
+    zero_outside_one_,
 )

@@ -85,13 +85,3 @@ def standardise(x: Tensor, dims: tuple[int, ...], eps: float = 1e-8) -> Tensor:
     x = x.to(torch.promote_types(x.dtype, torch.float32))
     variance, mean = torch.var_mean(x, dim=dims, correction=0, keepdim=True)
     return (x - mean) * (variance + eps).rsqrt()
-
-
-def per_channel_factor(scale: Tensor, weight: Tensor) -> Tensor:
-    """A scale that covers the tensor or a channel each, as one factor per channel.
-
-    Example:
-        >>> per_channel_factor(torch.tensor([[0.5]]), torch.zeros(3, 4))
-        tensor([0.5000, 0.5000, 0.5000])
-    """
-    return scale.flatten().expand(weight.shape[0])

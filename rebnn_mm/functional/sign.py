@@ -160,6 +160,19 @@ def sign_ste(x: Tensor, width: float = 1.0) -> Tensor:
     return _PassSmall.apply(x, width, None)
 
 
+def zero_outside_one_(grad: Tensor, weight: Tensor) -> Tensor:
+    """Multiply a gradient in place by 1[|w| <= 1], the straight-through mask.
+
+    Example:
+        >>> zero_outside_one_(torch.ones(4), torch.tensor([-1.5, -1., 1., 1.5]))
+        tensor([0., 1., 1., 0.])
+    """
+    # One pass instead of two comparisons and a product. Hardtanh's gradient ends at its bounds, so they are the next
+    # numbers beyond one. Without a tensor in between, which torch.compile could not follow.
+    beyond = 1 + torch.finfo(weight.dtype).eps
+    return torch.ops.aten.hardtanh_backward.grad_input(grad, weight, -beyond, beyond, grad_input=grad)
+
+
 def sign_identity(x: Tensor) -> Tensor:
     r"""Two-valued sign whose gradient passes everywhere.
 

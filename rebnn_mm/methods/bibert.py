@@ -10,7 +10,7 @@ from mmengine.registry import MODELS
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..functional import centre_channels, channel_mean_abs, per_channel, sign, zero_outside_one
+from ..functional import centre_channels, channel_mean_abs, per_channel, sign
 from ..functional.sign import SignFunction
 from ..quantizers import SignWeight
 
@@ -24,7 +24,7 @@ class _CentredSign(SignFunction):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (weight,) = ctx.saved_tensors
-        return centre_channels(zero_outside_one(grad, centre_channels(weight)))
+        return centre_channels(grad * (centre_channels(weight).abs() <= 1))
 
 
 def centred_sign(weight: Tensor) -> Tensor:

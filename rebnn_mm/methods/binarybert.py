@@ -5,16 +5,16 @@ the sum of two binary ones that begin where it ends.
 """
 
 from copy import deepcopy
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from ..errors import RebnnError
-from ..functional import channel_dims, per_channel_factor, tensor_sign, tensor_sign_codes, ternary_codes
+from ..functional import channel_dims, sign, ternary_codes
 from ..layers import BinaryLayer
-from ..quantizers import Values, WeightQuantizer, check_per
+from ..quantizers import RoundedWeight, Values
 
 
 def split_ternary(weight: Tensor, per: str = 'tensor') -> tuple[Tensor, Tensor]:
@@ -76,10 +76,13 @@ def split_ternary(weight: Tensor, per: str = 'tensor') -> tuple[Tensor, Tensor]:
 
 
 @MODELS.register_module()
-class BWNWeight(WeightQuantizer):
-    r"""Sign times the mean magnitude of the tensor, with a gradient that passes unchanged.
+class BWNWeight(RoundedWeight):
+    r"""Sign times the mean magnitude of the tensor or of a channel, with a gradient that passes unchanged.
 
-    Forward and backward are :func:`rebnn_mm.functional.tensor_sign`, without centring.
+    .. math::
+        \hat w = \overline{|w|} \, sign(w)
+        \qquad
+        \frac{\partial L}{\partial w} = \frac{\partial L}{\partial \hat w}
 
     Args:
         per: whether one scale covers the ``'tensor'``, as in BinaryBERT's linear layers, or a ``'channel'``, as in its
@@ -88,7 +91,7 @@ class BWNWeight(WeightQuantizer):
     Raises:
         ValueError: ``per`` is neither.
 
-    Source: Rastegari et al. 2016 (Binary-Weight-Networks); Bai et al. 2021 (BinaryBERT).
+    Source: Rastegari et al. 2016 (Binary-Weight-Networks); Bai et al. 2021 (BinaryBERT), released code.
 
     Example:
         >>> BWNWeight((2, 2))(torch.tensor([[1.0, -1.0], [2.0, 0.0]]))
@@ -97,23 +100,9 @@ class BWNWeight(WeightQuantizer):
     """
 
     values = Values('signs')
-    centred: ClassVar[bool] = False
 
-    def __init__(self, weight_shape: tuple[int, ...], per: str = 'tensor') -> None:
-        super().__init__(weight_shape)
-        self.per = check_per(type(self).__name__, per)
-        self.channels_alone = per == 'channel'
-        self.factors = 1 if per == 'tensor' else weight_shape[0]
-
-    def forward(self, weight: Tensor) -> Tensor:
-        return tensor_sign(weight, self.per, self.centred)
-
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        signs, scale = tensor_sign_codes(weight.detach(), self.per, self.centred)
-        return signs, per_channel_factor(scale, weight)
-
-    def extra_repr(self) -> str:
-        return f'per={self.per!r}'
+    def levels(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        return sign(self.latent(weight)), weight.abs().mean(dim=channel_dims(weight, self.per), keepdim=True)
 
 
 class BinaryPair(nn.Module):

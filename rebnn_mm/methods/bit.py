@@ -115,9 +115,11 @@ def elastic_levels(x: Tensor, alpha: Tensor, low: int = 0, high: int = 1) -> Ten
 class BiTWeight(BWNWeight):
     r"""Sign of the weight without the tensor's mean, times the mean magnitude; the gradient passes unchanged.
 
-    Forward and backward are :func:`rebnn_mm.functional.tensor_sign` with centring. The mean that is taken off is the
-    tensor's even where every channel has its own scale, as in BiT's word embedding, so no channel stands alone. The
-    options are those of :class:`rebnn_mm.methods.BWNWeight`.
+    .. math:: \hat w = \overline{|w|} \, sign(w - \bar w)
+
+    The mean :math:`\bar w` is the tensor's even where every channel has its own scale, as in BiT's word embedding, so
+    no channel stands alone; the magnitude is that of the uncentred weight. The options are those of
+    :class:`rebnn_mm.methods.BWNWeight`.
 
     Source: Liu et al. 2022 (BiT), as its released code computes it.
 
@@ -126,8 +128,6 @@ class BiTWeight(BWNWeight):
         tensor([[-2.5000, -2.5000],
                 [ 2.5000,  2.5000]])
     """
-
-    centred: ClassVar[bool] = True
 
     def __init__(self, weight_shape: tuple[int, ...], per: str = 'tensor') -> None:
         super().__init__(weight_shape, per)

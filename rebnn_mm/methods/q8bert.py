@@ -7,17 +7,17 @@ from mmengine.registry import MODELS
 from torch import Tensor
 
 from ..errors import RebnnError
-from ..functional import channel_dims, per_channel_factor, symmetric_codes, symmetric_round
+from ..functional import channel_dims, symmetric_codes, symmetric_round
 from ..functional.native import is_repeated
-from ..quantizers import ActivationQuantizer, Values, WeightQuantizer, check_bits, check_per
+from ..quantizers import ActivationQuantizer, RoundedWeight, Values, check_bits
 
 
 @MODELS.register_module()
-class Q8BERTWeight(WeightQuantizer):
+class Q8BERTWeight(RoundedWeight):
     r"""Weights on even levels between minus and plus their largest magnitude.
 
-    Forward and backward are :func:`rebnn_mm.functional.symmetric_round` with :math:`limit = \max |w|`; the gradient
-    passes unchanged. Two bits (Q2BERT) leave -1, 0 and 1 times the largest magnitude, so most weights are 0.
+    They are those of :func:`rebnn_mm.functional.symmetric_codes` with :math:`limit = \max |w|`; the gradient passes
+    unchanged. Two bits (Q2BERT) leave -1, 0 and 1 times the largest magnitude, so most weights are 0.
 
     Args:
         bits: k, from 2 to 8.
@@ -33,28 +33,16 @@ class Q8BERTWeight(WeightQuantizer):
         tensor([[ 0., -1.,  1.]])
     """
 
-    values = Values('integers')
-
     def __init__(self, weight_shape: tuple[int, ...], bits: int = 8, per: str = 'tensor') -> None:
-        super().__init__(weight_shape)
+        super().__init__(weight_shape, per)
         self.bits = check_bits('Q8BERTWeight', bits, least=2)
-        self.per = check_per('Q8BERTWeight', per)
-        self.channels_alone = per == 'channel'
-        self.factors = 1 if per == 'tensor' else weight_shape[0]
 
-    def forward(self, weight: Tensor) -> Tensor:
-        return symmetric_round(weight, self._limit(weight), self.bits)
-
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Integers from :math:`-(2^{k-1} - 1)` to :math:`2^{k-1} - 1`, and their factor for every channel."""
-        codes, factor = symmetric_codes(weight, self._limit(weight), self.bits)
-        return codes, per_channel_factor(factor, weight)
-
-    def _limit(self, weight: Tensor) -> Tensor:
-        return weight.detach().abs().amax(dim=channel_dims(weight, self.per), keepdim=True)
+    def levels(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        limit = weight.abs().amax(dim=channel_dims(weight, self.per), keepdim=True)
+        return symmetric_codes(weight, limit, self.bits)
 
     def extra_repr(self) -> str:
-        return f'bits={self.bits}, per={self.per!r}'
+        return f'bits={self.bits}, {super().extra_repr()}'
 
 
 @MODELS.register_module()

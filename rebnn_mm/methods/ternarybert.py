@@ -10,12 +10,13 @@ from mmengine.registry import MODELS
 from torch import Tensor
 
 from ..errors import RebnnError
-from ..functional import per_channel_factor, straight_through, symmetric_round, ternary_codes
-from ..quantizers import ActivationQuantizer, Values, WeightQuantizer, check_bits, check_per
+from ..functional import symmetric_round, ternary_codes
+from ..quantizers import ActivationQuantizer, RoundedWeight, Values, check_bits
 
 
-def ternary_weight(weight: Tensor, per: str = 'tensor', clip: float = 2.5) -> Tensor:
-    r"""Ternary weight with straight-through gradient.
+@MODELS.register_module()
+class TWNWeight(RoundedWeight):
+    r"""Ternary weights -s, 0 and s, which need two bits.
 
     .. math::
         \hat w = s \, t
@@ -23,29 +24,6 @@ def ternary_weight(weight: Tensor, per: str = 'tensor', clip: float = 2.5) -> Te
         \frac{\partial L}{\partial w} = \frac{\partial L}{\partial \hat w} \, 1_{|w| < clip}
 
     with t and s of :func:`rebnn_mm.functional.ternary_codes`. The gradient is not multiplied by the scale.
-
-    ``per``: whether one scale covers the ``'tensor'`` or a ``'channel'``. ``clip``: magnitude from which on a weight
-    gets no gradient.
-
-    Source: Li and Liu 2016; gradient and clip as TernaryBERT's released code has them (Zhang et al. 2020), which also
-    clamps the weights that t and s are made of.
-
-    Example:
-        >>> w = torch.tensor([[0.1, -1.0, 3.0, -0.2]], requires_grad=True)
-        >>> w_hat = ternary_weight(w)
-        >>> w_hat.sum().backward()
-        >>> w_hat.detach(), w.grad
-        (tensor([[ 0., -2.,  2.,  0.]]), tensor([[1., 1., 0., 1.]]))
-    """
-    codes, scale = ternary_codes(weight.detach(), per)
-    return straight_through(torch.where(weight.abs() < clip, weight, weight.detach()), codes * scale)
-
-
-@MODELS.register_module()
-class TWNWeight(WeightQuantizer):
-    r"""Ternary weights: -s, 0 and s.
-
-    Forward and backward are :func:`ternary_weight`; the values need two bits.
 
     Args:
         per: whether one scale covers the ``'tensor'``, as in TernaryBERT's linear layers, or a ``'channel'``, as in
@@ -55,32 +33,31 @@ class TWNWeight(WeightQuantizer):
     Raises:
         ValueError: ``per`` is neither.
 
-    Source: Li and Liu 2016 (Ternary Weight Networks); Zhang et al. 2020 (TernaryBERT).
+    Source: Li and Liu 2016 (Ternary Weight Networks); gradient and clip as TernaryBERT's released code has them (Zhang
+    et al. 2020), which also clamps the weights that t and s are made of.
 
     Example:
-        >>> TWNWeight((1, 4))(torch.tensor([[0.1, -1.0, 2.0, 0.2]]))
-        tensor([[ 0.0000, -1.5000,  1.5000,  0.0000]])
+        >>> w = torch.tensor([[0.1, -1.0, 3.0, -0.2]], requires_grad=True)
+        >>> w_hat = TWNWeight((1, 4))(w)
+        >>> w_hat.sum().backward()
+        >>> w_hat.detach(), w.grad
+        (tensor([[ 0., -2.,  2.,  0.]]), tensor([[1., 1., 0., 1.]]))
     """
 
     bits = 2
-    values = Values('integers')
 
     def __init__(self, weight_shape: tuple[int, ...], per: str = 'tensor', clip: float = 2.5) -> None:
-        super().__init__(weight_shape)
-        self.per = check_per('TWNWeight', per)
+        super().__init__(weight_shape, per)
         self.clip = clip
-        self.channels_alone = per == 'channel'
-        self.factors = 1 if per == 'tensor' else weight_shape[0]
+
+    def levels(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        return ternary_codes(weight, self.per)
 
     def forward(self, weight: Tensor) -> Tensor:
-        return ternary_weight(weight, self.per, self.clip)
-
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        codes, scale = ternary_codes(weight.detach(), self.per)
-        return codes, per_channel_factor(scale, weight)
+        return super().forward(torch.where(weight.abs() < self.clip, weight, weight.detach()))
 
     def extra_repr(self) -> str:
-        return f'per={self.per!r}, clip={self.clip}'
+        return f'{super().extra_repr()}, clip={self.clip}'
 
 
 @MODELS.register_module()

@@ -14,5 +14,13 @@ from .base import (
     Values,
     WeightQuantizer,
 )
-from .builder import build_activation_quantizer, build_weight_quantizer, check_bits, check_per
-from .shared import BinaryApproxSign, BinaryMeanScaleWeight, BinaryRSign, BinarySign, BinaryStep, BinaryWideSign
+from .builder import build_activation_quantizer, build_weight_quantizer, check_bits
+from .shared import (
+    BinaryApproxSign,
+    BinaryMeanScaleWeight,
+    BinaryRSign,
+    BinarySign,
+    BinaryStep,
+    BinaryWideSign,
+    RoundedWeight,
+)

@@ -47,18 +47,6 @@ def activation_quantizer_class(cfg: str | dict[str, Any]) -> type[ActivationQuan
     return _class_and_options(ActivationQuantizer, 'activation', cfg)[0]
 
 
-def check_per(owner: str, per: str) -> str:
-    """Refuse what one scale of a weight cannot cover.
-
-    Example:
-        >>> check_per('TWNWeight', 'tensor')
-        'tensor'
-    """
-    if per not in ('tensor', 'channel'):
-        raise RebnnError(f"{owner}: per={per!r} is unknown; use 'tensor' or 'channel'")
-    return per
-
-
 def check_bits(owner: str, bits: int, least: int) -> int:
     """Refuse bits of a value that are no whole number from ``least`` to 8.
 

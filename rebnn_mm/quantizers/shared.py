@@ -1,11 +1,11 @@
-"""The quantizers that belong to no single method: plain signs, a step, and the plain scaled sign."""
+"""The quantizers that belong to no single method: plain signs, a step, the plain scaled sign, and rounded weights."""
 
 from mmengine.registry import MODELS
 from torch import Tensor
 
 from ..errors import RebnnError
-from ..functional import channel_mean_abs, sign_approx, sign_ste, step_ste
-from .base import ActivationQuantizer, SignWeight, Values
+from ..functional import channel_mean_abs, sign_approx, sign_ste, step_ste, straight_through
+from .base import ActivationQuantizer, SignWeight, Values, WeightQuantizer
 
 
 @MODELS.register_module()
@@ -154,3 +154,46 @@ class BinaryMeanScaleWeight(SignWeight):
 
     def scale(self, weight: Tensor) -> Tensor:
         return channel_mean_abs(weight.detach())
+
+
+class RoundedWeight(WeightQuantizer):
+    r"""Base of weights that are integers times one scale, of the tensor or of each channel, whose gradient passes.
+
+    .. math::
+        \hat w = s \, n
+        \qquad
+        \frac{\partial L}{\partial w} = \frac{\partial L}{\partial \hat w}
+
+    A method implements :meth:`levels`.
+
+    Args:
+        per: whether one scale covers the ``'tensor'`` or a ``'channel'``.
+
+    Raises:
+        ValueError: ``per`` is neither.
+    """
+
+    values = Values('integers')
+
+    def __init__(self, weight_shape: tuple[int, ...], per: str = 'tensor') -> None:
+        super().__init__(weight_shape)
+        if per not in ('tensor', 'channel'):
+            raise RebnnError(f"{type(self).__name__}: per={per!r} is unknown; use 'tensor' or 'channel'")
+        self.per = per
+        self.channels_alone = per == 'channel'
+        self.factors = 1 if per == 'tensor' else weight_shape[0]
+
+    def levels(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """The integers n, and s with ones in the dimensions that it covers."""
+        raise NotImplementedError(f'{type(self).__name__} has to implement levels(weight) -> (integers, scale)')
+
+    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Integers, and their scale for every channel."""
+        codes, scale = self.levels(weight.detach())
+        return codes, scale.flatten().expand(weight.shape[0])
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return straight_through(weight, super().forward(weight))
+
+    def extra_repr(self) -> str:
+        return f'per={self.per!r}'

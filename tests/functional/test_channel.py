@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rebnn_mm.functional import centre_channels, standardise
+from rebnn_mm.functional import centre_channels, channel_mean_abs, standardise
 from tests.tolerances import FLOAT64_EXACT
 
 
@@ -40,3 +40,13 @@ def test_standardised_has_its_true_gradient_and_a_finite_one_for_constant_values
 def test_standardised_computes_half_precision_in_single():
     x = torch.tensor([[300.0, -300.0]], dtype=torch.float16)
     assert standardise(x, (1,)).tolist() == [[1.0, -1.0]] and standardise(x, (1,)).dtype == torch.float32
+
+
+def test_channel_mean_abs_is_the_least_squares_scale():
+    weight = torch.randn(4, 3, 3, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    w = weight.flatten(1)
+    b = torch.where(w < 0, -1.0, 1.0).double()
+    least_squares = torch.stack(
+        [torch.linalg.lstsq(bi[:, None], wi[:, None]).solution[0, 0] for bi, wi in zip(b, w, strict=True)]
+    )
+    torch.testing.assert_close(channel_mean_abs(weight), least_squares, atol=FLOAT64_EXACT, rtol=0)

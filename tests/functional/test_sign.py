@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from rebnn_mm.functional import sharpness_at, sign, sign_approx, sign_ste, sign_tanh, step_ste
+from rebnn_mm.functional import sharpness_at, sign, sign_approx, sign_ste, sign_tanh, step_ste, zero_outside_one_
 from tests.tolerances import FLOAT64_EXACT
 
 SPECIAL = torch.tensor([0.0, -0.0, 1e-45, -1e-45, float('nan'), float('inf'), -float('inf'), 3.0, -3.0])
@@ -83,3 +83,13 @@ def test_where_the_gradient_passes_is_kept_in_one_bit_for_each_value(function, m
     upstream = torch.randn_like(y)
     y.backward(upstream)
     assert torch.equal(x.grad, upstream * (x.detach().abs() <= 1))
+
+
+@pytest.mark.parametrize('dtype', [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_mask_ends_exactly_at_one(dtype):
+    one, zero, two = (torch.tensor(value, dtype=dtype) for value in (1.0, 0.0, 2.0))
+    beyond, within = torch.nextafter(one, two), torch.nextafter(one, zero)
+    weight = torch.stack([-two, -beyond, -one, -within, zero, within, one, beyond, two])
+    grad = torch.full_like(weight, 3)
+    assert zero_outside_one_(grad, weight) is grad
+    assert grad.tolist() == [0, 0, 3, 3, 3, 3, 3, 0, 0]

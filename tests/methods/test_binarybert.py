@@ -1,12 +1,11 @@
 import pytest
 import torch
 
-from rebnn_mm.functional import tensor_sign, ternary_codes
+from rebnn_mm.functional import ternary_codes
 from rebnn_mm.layers import BinaryEmbedding, BinaryLinear, calibrate_shifts
 from rebnn_mm.layers.report import layer_rows
-from rebnn_mm.methods import BinaryPair, BWNWeight
+from rebnn_mm.methods import BinaryPair, BiTWeight, BWNWeight, TWNWeight
 from rebnn_mm.methods.binarybert import split_ternary
-from rebnn_mm.methods.ternarybert import ternary_weight
 from tests.tolerances import FLOAT32_ROUNDING, FLOAT64_EXACT
 
 SHAPE = (6, 5, 2, 2)
@@ -21,15 +20,16 @@ def test_two_binarized_halves_sum_up_to_the_ternary_weight(per):
     w = weight()
     first, second = split_ternary(w, per)
     torch.testing.assert_close(first + second, w, atol=FLOAT64_EXACT, rtol=0)
-    both = tensor_sign(first, per) + tensor_sign(second, per)
-    torch.testing.assert_close(both, ternary_weight(w, per), atol=FLOAT64_EXACT, rtol=0)
+    binary = BWNWeight(SHAPE, per)
+    torch.testing.assert_close(binary(first) + binary(second), TWNWeight(SHAPE, per)(w), atol=FLOAT64_EXACT, rtol=0)
 
 
 def test_single_precision_weights_are_split_in_double():
     w = weight(dtype=torch.float32) * 0.04
     first, second = split_ternary(w)
     assert first.dtype == torch.float32
-    both = (tensor_sign(first) + tensor_sign(second)) / ternary_codes(w)[1]
+    binary = BWNWeight(SHAPE)
+    both = (binary(first) + binary(second)) / ternary_codes(w)[1]
     torch.testing.assert_close(both, ternary_codes(w)[0], atol=FLOAT32_ROUNDING, rtol=0)
 
 
@@ -38,14 +38,31 @@ def test_exact_zeros_and_a_channel_of_zeros_are_split():
     w[0] = 0
     w[1, 0] = 0
     first, second = split_ternary(w, 'channel')
-    both = tensor_sign(first, 'channel') + tensor_sign(second, 'channel')
-    torch.testing.assert_close(both, ternary_weight(w, 'channel'), atol=FLOAT64_EXACT, rtol=0)
+    binary = BWNWeight(SHAPE, 'channel')
+    torch.testing.assert_close(
+        binary(first) + binary(second), TWNWeight(SHAPE, 'channel')(w), atol=FLOAT64_EXACT, rtol=0
+    )
 
 
 def test_channel_that_cannot_be_split_is_refused():
     one_sided, balanced = [0.6] * 20 + [10.0], [0.6, -0.6] * 10 + [10.0]
     with pytest.raises(ValueError, match='1 of 2 scales have no pair of binary weights'):
         split_ternary(torch.tensor([one_sided, balanced]), 'channel')
+
+
+@pytest.mark.parametrize('per', ['tensor', 'channel'])
+@pytest.mark.parametrize(('kind', 'centred'), [(BWNWeight, False), (BiTWeight, True)])
+def test_forward_and_backward_are_the_written_out_formula(per, kind, centred):
+    generator = torch.Generator().manual_seed(0)
+    w = (torch.randn(5, 7, generator=generator, dtype=torch.float64) + 0.3).requires_grad_()
+    upstream = torch.randn(5, 7, generator=generator, dtype=torch.float64)
+    w_hat = kind((5, 7), per)(w)
+    (w_hat * upstream).sum().backward()
+    value = w.detach()
+    scale = value.abs().mean() if per == 'tensor' else value.abs().mean(dim=1, keepdim=True)
+    above = value >= (value.mean() if centred else 0)
+    torch.testing.assert_close(w_hat, torch.where(above, scale, -scale), atol=FLOAT64_EXACT, rtol=0)
+    assert torch.equal(w.grad, upstream)
 
 
 def test_by_hand():

@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from rebnn_mm.methods import TernaryBERTActivation, TWNWeight
-from rebnn_mm.methods.ternarybert import ternary_weight
 
 SHAPE = (6, 5, 2, 2)
 
@@ -14,7 +13,7 @@ def weight(seed=0, dtype=torch.float64):
 def test_gradient_passes_unscaled_inside_the_clip():
     w = (weight() * 2).requires_grad_()
     upstream = weight(1)
-    (ternary_weight(w, clip=2.5) * upstream).sum().backward()
+    (TWNWeight(SHAPE, clip=2.5)(w) * upstream).sum().backward()
     assert 0 < (w.detach().abs() >= 2.5).sum() < w.numel()
     assert torch.equal(w.grad, torch.where(w.detach().abs() < 2.5, upstream, torch.zeros_like(upstream)))
 
