@@ -27,8 +27,9 @@ class _CentredSign(SignFunction):
         return centre_channels(grad * (centre_channels(weight).abs() <= 1))
 
 
-def centred_sign(weight: Tensor) -> Tensor:
-    r"""Sign of the centred channel, scaled by the channel's mean magnitude.
+@MODELS.register_module()
+class BiBERTWeight(SignWeight):
+    r"""Sign of the centred channel times the mean magnitude of the uncentred one.
 
     .. math::
         \hat w = \alpha \circ sign(\bar w), \quad
@@ -37,37 +38,18 @@ def centred_sign(weight: Tensor) -> Tensor:
         \qquad
         \frac{\partial L}{\partial \bar w_{ij}} = \frac{\partial L}{\partial \hat w_{ij}} 1_{|\bar w_{ij}| \le 1}
 
-    and on to w through the centring (:func:`rebnn_mm.functional.centre_channels`). The factor is that of the uncentred
-    channel, has no gradient, and is left out of the weight's gradient.
-
-    Args:
-        weight: latent weight, shape (C_out, ...), M values per channel.
+    and on to w through the centring (:func:`rebnn_mm.functional.centre_channels`). The factor has no gradient, and is
+    left out of the weight's gradient. There is no state, so an embedding quantizes the rows of a batch and no others.
 
     Source: Qin et al. 2022 (BiBERT), as its released code computes it; sign(0) is +1 by this project's convention.
 
     Example:
         >>> import torch
         >>> w = torch.tensor([[1.0, 2.0, 6.0]], requires_grad=True)
-        >>> w_hat = centred_sign(w)
+        >>> w_hat = BiBERTWeight((1, 3))(w)
         >>> w_hat[0, 1].backward()
         >>> w_hat.detach(), w.grad  # only -1 of -2, -1, 3 is within the window
         (tensor([[-3., -3.,  3.]]), tensor([[-0.3333,  0.6667, -0.3333]]))
-    """
-    return _CentredSign.apply(weight)
-
-
-@MODELS.register_module()
-class BiBERTWeight(SignWeight):
-    r"""Sign of the centred channel times the mean magnitude of the uncentred one, :func:`centred_sign`.
-
-    It has no state, so an embedding quantizes the rows of a batch and no others.
-
-    Source: Qin et al. 2022 (BiBERT).
-
-    Example:
-        >>> import torch
-        >>> BiBERTWeight((1, 3))(torch.tensor([[1.0, 2.0, 6.0]]))
-        tensor([[-3., -3.,  3.]])
     """
 
     channels_alone = True
@@ -76,7 +58,7 @@ class BiBERTWeight(SignWeight):
         return centre_channels(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
-        return centred_sign(weight)
+        return _CentredSign.apply(weight)
 
     def scale(self, weight: Tensor) -> Tensor:
         return channel_mean_abs(weight.detach())

@@ -34,24 +34,6 @@ def uniform_levels(x: Tensor, bits: int) -> Tensor:
     return straight_through(x, x.detach().round())
 
 
-def dorefa_unit_weight(weight: Tensor) -> Tensor:
-    r"""The latent weight squeezed into [0, 1], as it is before DoReFa-Net quantizes it.
-
-    .. math:: x = \frac{\tanh w}{2 \max |\tanh w|} + \frac{1}{2}
-
-    The maximum is over the layer and takes part in the gradient.
-
-    Source: Zhou et al. 2016, k-bit weights.
-
-    Example:
-        >>> dorefa_unit_weight(torch.tensor([-2., 0., 2.]))
-        tensor([0.0000, 0.5000, 1.0000])
-    """
-    squeezed = weight.tanh()
-    largest = squeezed.abs().amax().clamp(min=torch.finfo(weight.dtype).tiny)
-    return squeezed / (2 * largest) + 0.5
-
-
 @MODELS.register_module()
 class DoReFaWeight(WeightQuantizer):
     r"""Weights on :math:`2^k` even levels from -1 to 1.
@@ -60,7 +42,8 @@ class DoReFaWeight(WeightQuantizer):
         \hat w = \frac{2}{2^k - 1} round\left((2^k - 1)
             \left( \frac{\tanh w}{2 \max |\tanh w|} + \frac{1}{2} \right)\right) - 1
 
-    The rounding passes its gradient straight through, everything else has its true one. For one bit it is
+    The maximum is over the layer. The rounding passes its gradient straight through, everything else has its true one,
+    the maximum too. For one bit it is
     :math:`\hat w = E \, sign(w)` with the layer's mean magnitude E as a constant, and the gradient passes unchanged.
     The levels have no scale of their own, so a batch norm has to follow the layer.
 
@@ -95,7 +78,9 @@ class DoReFaWeight(WeightQuantizer):
         """Odd integers from :math:`-(2^k - 1)` to :math:`2^k - 1`, and their common factor for every channel."""
         if self.bits == 1:
             return sign(weight), weight.detach().abs().mean().expand(weight.shape[0])
-        levels = uniform_levels(dorefa_unit_weight(weight), self.bits)
+        squeezed = weight.tanh()
+        largest = squeezed.abs().amax().clamp(min=torch.finfo(weight.dtype).tiny)
+        levels = uniform_levels(squeezed / (2 * largest) + 0.5, self.bits)
         return 2 * levels - self._top, weight.new_full((weight.shape[0],), 1 / self._top)
 
     @property

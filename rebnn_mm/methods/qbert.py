@@ -12,8 +12,9 @@ from ..functional import straight_through
 from ..quantizers import WeightQuantizer, check_bits
 
 
-def grouped_round(weight: Tensor, groups: int, bits: int) -> Tensor:
-    r"""The nearest of :math:`2^k` even levels between the least and the largest weight of a group of channels.
+@MODELS.register_module()
+class QBERTWeight(WeightQuantizer):
+    r"""Weights on :math:`2^k` even levels between the least and the largest weight of their group.
 
     .. math::
         \hat w = l_g + s_g \, round\left(\frac{w - l_g}{s_g}\right), \quad
@@ -21,29 +22,8 @@ def grouped_round(weight: Tensor, groups: int, bits: int) -> Tensor:
         \qquad
         \frac{\partial L}{\partial w} = \frac{\partial L}{\partial \hat w}
 
-    A group g is a run of neighbouring channels; :math:`l_g` and :math:`h_g` are its least and largest weight.
-
-    ``groups``: number of groups; divides C_out.
-
-    Source: Shen et al. 2020 (Q-BERT), group-wise quantization.
-
-    Example:
-        >>> grouped_round(torch.tensor([[0.0, 1.0, 3.0], [-2.0, 0.0, 1.0]]), groups=2, bits=1)
-        tensor([[ 0.,  0.,  3.],
-                [-2.,  1.,  1.]])
-    """
-    rows = weight.detach().reshape(groups, -1)
-    low, high = rows.amin(dim=1, keepdim=True), rows.amax(dim=1, keepdim=True)
-    step = ((high - low) / (2**bits - 1)).clamp(min=torch.finfo(weight.dtype).tiny)
-    return straight_through(weight, (((rows - low) / step).round_() * step + low).view_as(weight))
-
-
-@MODELS.register_module()
-class QBERTWeight(WeightQuantizer):
-    r"""Weights on :math:`2^k` even levels between the least and the largest weight of their group.
-
-    Forward and backward are :func:`grouped_round`; the gradient passes unchanged. The levels are not integers times a
-    factor, since a group's range need not be symmetric.
+    A group g is a run of neighbouring channels; :math:`l_g` and :math:`h_g` are its least and largest weight. The
+    levels are not integers times a factor, since a group's range need not be symmetric.
 
     Args:
         bits: k, from 1 to 8.
@@ -75,7 +55,10 @@ class QBERTWeight(WeightQuantizer):
         self.factors = 2 * self.groups  # the ends of each range
 
     def forward(self, weight: Tensor) -> Tensor:
-        return grouped_round(weight, self.groups, self.bits)
+        rows = weight.detach().reshape(self.groups, -1)
+        low, high = rows.amin(dim=1, keepdim=True), rows.amax(dim=1, keepdim=True)
+        step = ((high - low) / (2**self.bits - 1)).clamp(min=torch.finfo(weight.dtype).tiny)
+        return straight_through(weight, (((rows - low) / step).round_() * step + low).view_as(weight))
 
     def extra_repr(self) -> str:
         return f'bits={self.bits}, groups={self.groups}'

@@ -22,51 +22,6 @@ LAPLACE_STD = 2 * math.sqrt(2)
 EPS = 1e-5
 
 
-def standardise_laplace(weight: Tensor) -> Tensor:
-    r"""Centre each channel and bring it to the standard deviation :math:`2 \sqrt 2`.
-
-    .. math:: v_{ij} = 2 \sqrt 2 \, \frac{w_{ij} - \bar w_i}{\sqrt{var(w_i) + 10^{-5}}}
-
-    Mean and variance take part in the gradient.
-
-    Source: Xu et al. 2021 (ReCU), weight standardization, with the released code's epsilon.
-
-    Example:
-        >>> standardise_laplace(torch.tensor([[1., 3.]]))
-        tensor([[-2.8284,  2.8284]])
-    """
-    dims = channel_dims(weight)
-    centred = centre_channels(weight)
-    return centred * (LAPLACE_STD * (centred.square().mean(dim=dims, keepdim=True) + EPS).rsqrt())
-
-
-def rectified_sign(weight: Tensor, tau: Tensor) -> Tensor:
-    r"""Sign of the weights clamped to their quantiles :math:`\pm Q_\tau`.
-
-    .. math::
-        b = sign(clamp(v, -Q_\tau, Q_\tau)), \quad Q_\tau = -\ln(2 - 2 \tau) \, \mathrm{mean} |v|
-        \qquad
-        \frac{\partial L}{\partial v} = \frac{\partial L}{\partial b} \, 1_{|v| \le Q_\tau}
-
-    :math:`Q_\tau` is the quantile of a Laplace distribution whose scale is the mean magnitude over the layer; no
-    gradient goes through it.
-
-    Args:
-        weight: standardised latent weight, shape (C_out, ...).
-        tau: scalar tensor from 0.5 to 1; 1 clamps nothing.
-
-    Source: Xu et al. 2021, rectified clamp unit.
-
-    Example:
-        >>> v = torch.tensor([[-1., 0., 3.]], requires_grad=True)
-        >>> rectified_sign(v, torch.tensor(0.85)).sum().backward()
-        >>> v.grad
-        tensor([[1., 1., 0.]])
-    """
-    bound = -torch.log(2 - 2 * tau) * weight.detach().abs().mean()
-    return sign_identity(torch.where(weight.abs() <= bound, weight, weight.detach()))
-
-
 def recu_tau(done: float, start: float = 0.85, end: float = 0.99) -> float:
     r"""The exponential schedule of tau.
 
@@ -87,10 +42,15 @@ class ReCUWeight(LearnedScaleWeight):
     r"""Sign of standardised weights, clamped to quantiles that widen during training, times a learnable scale.
 
     .. math::
-        \hat w = \alpha \circ sign(clamp(v, -Q_\tau, Q_\tau)), \quad v = 2 \sqrt 2 \, \frac{w - \bar w}{std(w)}
+        \hat w = \alpha \circ sign(clamp(v, -Q_\tau, Q_\tau)), \quad
+        v_{ij} = 2 \sqrt 2 \, \frac{w_{ij} - \bar w_i}{\sqrt{var(w_i) + 10^{-5}}}, \quad
+        Q_\tau = -\ln(2 - 2 \tau) \, \mathrm{mean} |v|
+        \qquad
+        \frac{\partial \hat w}{\partial v} = \alpha \circ 1_{|v| \le Q_\tau}
 
-    Forward and backward are :func:`standardise_laplace` and :func:`rectified_sign`; tau follows :func:`recu_tau`,
-    driven by :class:`rebnn_mm.engine.BinaryHook`.
+    :math:`Q_\tau` is the quantile of a Laplace distribution whose scale is the mean magnitude over the layer; no
+    gradient goes through it, while mean and variance take part. tau follows :func:`recu_tau`, driven by
+    :class:`rebnn_mm.engine.BinaryHook`; at 1 nothing is clamped.
 
     Args:
         tau: first and last value of the schedule.
@@ -103,7 +63,7 @@ class ReCUWeight(LearnedScaleWeight):
     Raises:
         ValueError: ``tau`` is not a rising pair from 0.5 to 1.
 
-    Source: Xu et al. 2021 (ReCU).
+    Source: Xu et al. 2021 (ReCU), with the released code's epsilon.
 
     Example:
         >>> quantizer = ReCUWeight((1, 2))
@@ -126,7 +86,11 @@ class ReCUWeight(LearnedScaleWeight):
         return centre_channels(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
-        return rectified_sign(standardise_laplace(weight), self.tau) * per_channel(self.alpha, weight)
+        centred = centre_channels(weight)
+        variance = centred.square().mean(dim=channel_dims(weight), keepdim=True)
+        v = centred * (LAPLACE_STD * (variance + EPS).rsqrt())
+        bound = -torch.log(2 - 2 * self.tau) * v.detach().abs().mean()
+        return sign_identity(torch.where(v.abs() <= bound, v, v.detach())) * per_channel(self.alpha, weight)
 
     def set_progress(self, done: float) -> None:
         self.tau.fill_(recu_tau(done, *self.tau_range))

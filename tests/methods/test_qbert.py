@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from rebnn_mm.methods import QBERTWeight
-from rebnn_mm.methods.qbert import grouped_round
 from tests.tolerances import FLOAT64_EXACT
 
 
@@ -12,7 +11,7 @@ def values(*shape, seed=0):
 
 def test_groups_have_ranges_of_their_own():
     w = values(6, 10)
-    rounded = grouped_round(w, groups=3, bits=2)
+    rounded = QBERTWeight((6, 10), groups=3, bits=2)(w)
     for group in range(3):
         part, out = w[2 * group : 2 * group + 2], rounded[2 * group : 2 * group + 2]
         levels = torch.linspace(0, 1, 4, dtype=torch.float64) * (part.max() - part.min()) + part.min()
@@ -22,12 +21,12 @@ def test_groups_have_ranges_of_their_own():
 
 def test_gradient_of_grouped_weights_passes_unchanged():
     w, upstream = values(6, 10).requires_grad_(), values(6, 10, seed=1)
-    (grouped_round(w, groups=3, bits=2) * upstream).sum().backward()
+    (QBERTWeight((6, 10), groups=3, bits=2)(w) * upstream).sum().backward()
     assert torch.equal(w.grad, upstream)
 
 
 def test_constant_group_keeps_its_value():
-    assert torch.equal(grouped_round(torch.full((2, 3), 0.7), 1, 2), torch.full((2, 3), 0.7))
+    assert torch.equal(QBERTWeight((2, 3), groups=1)(torch.full((2, 3), 0.7)), torch.full((2, 3), 0.7))
 
 
 def test_by_hand():
