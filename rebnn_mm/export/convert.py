@@ -10,7 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.swa_utils import AveragedModel
 
 from rebnn_mm.layers import BinaryAttention, BinaryConv2d, BinaryEmbedding, BinaryLayer, BinaryLinear, Maxout
-from rebnn_mm.layers.attention import EncoderAttention, RealAttention
+from rebnn_mm.layers.attention import EncoderAttention
 
 from ..errors import RebnnError
 from .packed_layers import ChannelAffine, PackedAttention, PackedConv2d, PackedEmbedding, PackedLayer, PackedLinear
@@ -128,7 +128,7 @@ def _check_values(name: str, layer: nn.Module) -> None:
 
 
 def _check_attention(name: str, module: nn.Module) -> None:
-    if isinstance(module, EncoderAttention) and type(module) not in (BinaryAttention, RealAttention):
+    if isinstance(module, EncoderAttention) and type(module) is not BinaryAttention:
         raise RebnnError(
             f'{type(module).__name__} {name!r} is an attention that the packed format does not hold. Export a model '
             "with attention=dict(type='BinaryAttention') (ReBNN, BiBERT), or with full-precision attention "

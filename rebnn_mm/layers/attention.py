@@ -124,24 +124,6 @@ class SoftmaxAttention(EncoderAttention):
 
 
 @MODELS.register_module()
-class RealAttention(SoftmaxAttention):
-    r"""Softmax attention without quantization, written out: what the others are compared with.
-
-    .. math:: softmax(Q K^T / \sqrt{d}) \, V
-
-    Example:
-        >>> q = k = v = torch.eye(2).view(1, 1, 2, 2)
-        >>> mask = torch.tensor([True, False]).view(1, 1, 1, 2)
-        >>> RealAttention(heads=1, head_dim=2)(q, k, v, mask, 0.0, 1.0).output[0, :, 0]
-        tensor([[1., 0.],
-                [1., 0.]])
-    """
-
-    def __init__(self, heads: int, head_dim: int) -> None:
-        super().__init__(heads, head_dim)
-
-
-@MODELS.register_module()
 class BinaryAttention(EncoderAttention):
     r"""Bi-Attention: signs of query, key and value, and a step in place of the softmax.
 
