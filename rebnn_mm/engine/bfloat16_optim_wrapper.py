@@ -1,7 +1,7 @@
 """The mmengine optimizer wrapper that trains in bfloat16 on a processor, too."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from mmengine.logging import print_log
 from mmengine.optim import OptimWrapper
 from mmengine.registry import OPTIM_WRAPPERS
 from torch import nn
+from torch.utils._pytree import tree_map_only
 
 from rebnn_mm.models.teacher import FixedTeacher
 from rebnn_mm.utils.machine import processor_flags
@@ -21,21 +22,9 @@ def multiplies_bfloat16() -> bool:
     return not {'avx512_bf16', 'amx_bf16'}.isdisjoint(processor_flags())
 
 
-def _in_float32(value: Any) -> Any:
-    """``value`` with the bfloat16 tensors in it, in whatever lists, tuples and dicts, as float32."""
-    if isinstance(value, torch.Tensor):
-        return value.float() if value.dtype == torch.bfloat16 else value
-    if isinstance(value, Mapping):
-        return {key: _in_float32(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        parts = [_in_float32(part) for part in value]
-        return type(value)(*parts) if hasattr(value, '_fields') else type(value)(parts)
-    return value
-
-
-def _last_in_float32(*args: Any) -> Any:
-    """For hooks, whose last argument is what a module takes or gives."""
-    return _in_float32(args[-1])
+def _in_float32(*args: Any) -> Any:
+    """The last of a hook's arguments, what a module takes or gives, with the bfloat16 tensors in it as float32."""
+    return tree_map_only(torch.Tensor, lambda x: x.float() if x.dtype == torch.bfloat16 else x, args[-1])
 
 
 def _of_boxes(model: nn.Module) -> tuple[list[nn.Module], list[nn.Module]]:
@@ -84,9 +73,9 @@ class Bfloat16OptimWrapper(OptimWrapper):
             if self._model is not model:
                 self._model, (self._heads, self._extractors) = model, _of_boxes(model)
             for head in self._heads:
-                stack.enter_context(head.register_forward_hook(_last_in_float32))
+                stack.enter_context(head.register_forward_hook(_in_float32))
             for extractor in self._extractors:
-                stack.enter_context(extractor.register_forward_pre_hook(_last_in_float32))
+                stack.enter_context(extractor.register_forward_pre_hook(_in_float32))
             stack.enter_context(super().optim_context(model))
             stack.enter_context(torch.autocast(get_device(), dtype=torch.bfloat16))
             yield
