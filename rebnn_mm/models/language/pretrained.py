@@ -1,5 +1,6 @@
 """Directories in the layout of Hugging Face's hub: written from a text classifier, read again, and split."""
 
+import json
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +25,8 @@ def save_pretrained(model: TextClassifier, directory: str) -> None:
     """
     from transformers import AutoTokenizer
 
-    setattr(model.encoder.config, SETTINGS, _plain(model.conversion))
+    # As plain dicts and lists, which transformers copies and writes.
+    setattr(model.encoder.config, SETTINGS, json.loads(json.dumps(model.conversion)))
     # With the names as they are: transformers 5.0 would go back to those of BERT's first release, LayerNorm.gamma.
     model.encoder.save_pretrained(directory, save_original_format=False)
     try:
@@ -108,10 +110,3 @@ def _binary(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_binary(item) for item in value]
     return 'BWNWeight' if value == 'TWNWeight' else value
-
-
-def _plain(value: Any) -> Any:
-    """Convert a value to the types of JSON."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
