@@ -7,8 +7,9 @@ from torch.optim import Optimizer
 
 from ..functional import channel_mean_abs
 from ..layers import BinaryLayer
+from ..methods.rebnn import ReBNNWeight
 from ..quantizers import LearnedScaleWeight, Quantizer, WeightQuantizer
-from ..quantizers.base import ALPHA_MIN, ALPHA_SHARE
+from ..quantizers.base import least_alpha
 from .optimizer_step import AroundSteps, trained_by, whole
 
 
@@ -103,9 +104,9 @@ class MethodDriver(AroundSteps):
         moved = {id(p) for group in optimizer.param_groups for p in group['params'] if p.grad is not None}
         for layer in self._layers:
             own = layer.weight_quantizer
-            if isinstance(own, LearnedScaleWeight) and own.hook != 'ReBNNHook' and id(own.alpha) in moved:
+            if isinstance(own, LearnedScaleWeight) and not isinstance(own, ReBNNWeight) and id(own.alpha) in moved:
                 with whole(layer.weight) as weight, whole(own.alpha) as alpha:
-                    alpha.clamp_(min=(ALPHA_SHARE * channel_mean_abs(weight)).clamp(min=ALPHA_MIN))
+                    alpha.clamp_(min=least_alpha(channel_mean_abs(weight)))
 
     def detach(self) -> None:
         super().detach()

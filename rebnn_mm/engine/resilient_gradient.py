@@ -23,7 +23,7 @@ from ..methods.rebnn import (
     limit_gamma,
     measure_channels,
 )
-from ..quantizers.base import ALPHA_MIN, ALPHA_SHARE
+from ..quantizers.base import least_alpha
 from .optimizer_step import AroundSteps, local, trained_by
 
 
@@ -372,8 +372,8 @@ def after_step(layers: Sequence[ResilientLayer]) -> None:
     moved = [layer for layer in layers if layer.magnitude is not None]
     for group in _alike(moved, lambda layer: (layer.weight.device, layer.weight.dtype)):
         magnitude, fan_in = _of_channels(group, 'magnitude', 'fan_in')
-        least = (ALPHA_SHARE * magnitude / fan_in).clamp(min=ALPHA_MIN)
-        torch._foreach_maximum_([layer.alpha for layer in group], least.split([len(layer.weight) for layer in group]))
+        least = least_alpha(magnitude / fan_in).split([len(layer.weight) for layer in group])
+        torch._foreach_maximum_([layer.alpha for layer in group], least)
     for group in _alike([layer for layer in layers if layer.negative is not None], _learning_key):
         _count_and_learn(group)
 

@@ -22,12 +22,16 @@ DRIVERS = {'BinaryHook': 'MethodDriver', 'ReBNNHook': 'ResilientGradient'}
 """Driver that each hook attaches to the optimizer."""
 
 ALPHA_MIN, ALPHA_SHARE = 1e-6, 0.25
-r"""A learned scaling factor is kept at or above the first, and above the second times the mean of \|w\|.
 
-Before a batch norm it has next to no gradient, and a step of Adam has one size whatever the gradient: within a few
-hundred steps it can walk to 0. There the norm's epsilon counts, the gradient is thousands of times as large as all
-others, and clipping leaves next to nothing of those.
-"""
+
+def least_alpha(mean_abs: Tensor) -> Tensor:
+    r"""The least that a learned scaling factor is kept at after a step that moves it, of each channel's mean of \|w\|.
+
+    Before a batch norm it has next to no gradient, and a step of Adam has one size whatever the gradient: within a few
+    hundred steps it can walk to 0. There the norm's epsilon counts, the gradient is thousands of times as large as all
+    others, and clipping leaves next to nothing of those.
+    """
+    return (ALPHA_SHARE * mean_abs).clamp(min=ALPHA_MIN)
 
 
 class MissingHookWarning(UserWarning):
