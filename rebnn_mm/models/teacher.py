@@ -14,7 +14,7 @@ from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
 
 from rebnn_mm.errors import RebnnError
-from rebnn_mm.utils.checkpoint import QUANTIZER, check_checkpoint_file, check_quantizers, match_keys, of_longer_stacks
+from rebnn_mm.utils.checkpoint import QUANTIZER, check_checkpoint_file, check_state, match_keys, of_longer_stacks
 from rebnn_mm.utils.config_file import get_config_dir, read_config
 
 PARTS = ('backbone', 'neck', 'head', 'rpn_head', 'bbox_head', 'roi_head')
@@ -276,27 +276,11 @@ class ConfiguredTeacher(FixedTeacher):
     def _fill_teacher(self, checkpoint: str) -> None:
         try:
             check_checkpoint_file(checkpoint)
+            loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='cpu', logger='silent')
+            state = self.teacher_state(loaded.get('state_dict', loaded))
+            check_state(self.teacher, state, checkpoint)
         except RebnnError as error:
-            raise self.teacher_error(f'{error} Give the weights of the teacher as teacher_checkpoint.') from None
-        loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='cpu', logger='silent')
-        state = self.teacher_state(loaded.get('state_dict', loaded))
-        match = match_keys(self.teacher, state)
-        wrong = [*match.missing, *match.reshaped]
-        if wrong:
-            raise self.teacher_error(
-                f'{checkpoint} fills {len(match.matched)} of the {len(match.matched) + len(wrong)} parameters of the '
-                f'teacher; not {_first(wrong)}. Give the checkpoint that belongs to the config of the teacher.'
-            )
-        try:
-            check_quantizers(match, checkpoint)
-        except RebnnError as error:
-            raise self.teacher_error(f'the teacher cannot be {error}') from None
-        deeper = of_longer_stacks(self.teacher, match.unexpected)
-        if deeper:
-            raise self.teacher_error(
-                f'{checkpoint} is of a deeper network than the teacher, which has no {_first(deeper)}. Give the '
-                'checkpoint that belongs to the config of the teacher.'
-            )
+            raise self.teacher_error(f'the teacher cannot be filled from teacher_checkpoint: {error}') from None
         self.teacher.load_state_dict(state, strict=False)
 
     def _take_weights_of_teacher(self) -> None:

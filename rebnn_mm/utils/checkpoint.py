@@ -145,7 +145,12 @@ def match_keys(model: nn.Module, state_dict: Mapping[str, Tensor]) -> KeyMatch:
 def check_checkpoint(model: nn.Module, path: str, *, partial: bool = False) -> None:
     """Check that a checkpoint fills a model and both have the same quantizers; if ``partial``, that it fills some."""
     checkpoint = CheckpointLoader.load_checkpoint(path, map_location='cpu', logger='silent')
-    match = match_keys(model, checkpoint.get('state_dict', checkpoint))
+    check_state(model, checkpoint.get('state_dict', checkpoint), path, partial=partial)
+
+
+def check_state(model: nn.Module, state_dict: Mapping[str, Tensor], path: str, *, partial: bool = False) -> None:
+    """Check the state dict of a checkpoint, as :func:`check_checkpoint`."""
+    match = match_keys(model, state_dict)
     wrong = [*match.missing, *match.reshaped]
     if partial and match.matched:
         return
