@@ -26,7 +26,6 @@ from ..layers.report import layer_report
 from ..quantizers import ActivationQuantizer, Quantizer
 from .method_driver import MethodDriver
 from .optim_constructor import LATENT, REFERENCE_MAGNITUDE, WITHOUT_DECAY, apply_relative_rates, parameter_roles
-from .optimizer_step import explain_fused
 
 SGD_WAY = 200
 """SGD turns about as many signs as there are where rate times steps is this, with weights of the reference magnitude;
@@ -125,8 +124,7 @@ class BinaryHook(Hook):
             self.driver.detach()
 
     def check(self, model: nn.Module, wrappers: Sequence[OptimWrapper]) -> None:
-        """Refuse or warn about an optimizer that does not suit the method."""
-        refuse_fused(type(self).__name__, wrappers)
+        """Warn about an optimizer that does not suit the method."""
         groups = [group for wrapper in wrappers for group in wrapper.optimizer.param_groups]
         if any('role' in group for group in groups):
             return
@@ -244,13 +242,6 @@ def optim_wrappers(runner: Runner) -> Sequence[OptimWrapper]:
     """The runner's optimizer wrappers, one or several."""
     wrapper = runner.optim_wrapper
     return list(wrapper.optim_wrappers.values()) if hasattr(wrapper, 'optim_wrappers') else [wrapper]
-
-
-def refuse_fused(owner: str, wrappers: Sequence[OptimWrapper]) -> None:
-    """Refuse fused optimizers under loss scaling before the first step does, for a hook of this name."""
-    for wrapper in wrappers:
-        if any(group.get('fused') for group in wrapper.optimizer.param_groups) and hasattr(wrapper, 'loss_scaler'):
-            raise RebnnError(explain_fused(owner, wrapper.optimizer))
 
 
 def logs_now(hook: Hook, runner: Runner, batch_idx: int, interval: int | None = None) -> bool:

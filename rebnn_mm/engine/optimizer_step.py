@@ -70,7 +70,11 @@ def around_step(
 
     def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if getattr(stepping, 'grad_scale', None) is not None:
-            raise RebnnError(explain_fused(owner, stepping))
+            raise RebnnError(
+                f'{owner}: optimizer {type(stepping).__name__}(fused=True) with AMP sees scaled gradients, so that '
+                'what is made of them would be wrong by the loss scale, and does not tell which steps it skips. Use '
+                'fused=False in optim_wrapper.optimizer.'
+            )
         if before is None:
             return None
         closure = kwargs['closure'] if kwargs.get('closure') else args[1] if len(args) > 1 else None
@@ -91,15 +95,6 @@ def around_step(
             after()
 
     return [optimizer.register_step_pre_hook(before_step), optimizer.register_step_post_hook(after_step)]
-
-
-def explain_fused(owner: str, optimizer: Optimizer) -> str:
-    """Say why a fused optimizer under loss scaling is refused, and the fix."""
-    return (
-        f'{owner}: optimizer {type(optimizer).__name__}(fused=True) with AMP sees scaled gradients, so that what is '
-        'made of them would be wrong by the loss scale, and does not tell which steps it skips. Use fused=False in '
-        'optim_wrapper.optimizer.'
-    )
 
 
 def refuse_fsdp1(model: nn.Module) -> None:

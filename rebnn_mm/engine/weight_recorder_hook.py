@@ -16,7 +16,7 @@ from mmengine.runner import Runner
 
 from ..errors import RebnnError, did_you_mean
 from ..layers import BinaryLayer
-from .binary_hook import has_epochs, logs_now, optim_wrappers, refuse_fused, unwrap_model
+from .binary_hook import has_epochs, logs_now, optim_wrappers, unwrap_model
 from .flip_recorder import FlipCounts, FlipRecorder
 
 CHECKPOINT_KEY = 'binary_weight_record'
@@ -93,10 +93,8 @@ class BinaryWeightRecorderHook(Hook):
     def before_train(self, runner: Runner) -> None:
         if not is_main_process():
             return
-        wrappers = optim_wrappers(runner)
-        refuse_fused('BinaryWeightRecorderHook', wrappers)
         recorder = FlipRecorder(unwrap_model(runner.model))
-        for wrapper in wrappers:
+        for wrapper in optim_wrappers(runner):
             recorder.attach(wrapper.optimizer)
         if not recorder.recorded:
             print_log(

@@ -6,7 +6,7 @@ import pytest
 import torch
 from mmengine.runner import Runner
 
-from rebnn_mm.engine import BinaryHook, ReBNNHook
+from rebnn_mm.engine import ReBNNHook
 from rebnn_mm.engine.rebnn_hook import CHECKPOINT_KEY
 from tests.engine.small_runner import Images, SmallClassifier, log_text, runner_config, trained
 
@@ -245,18 +245,6 @@ def test_data_without_length_is_named(tmp_path):
     config['train_cfg'] = {'by_epoch': False, 'max_iters': 2}
     with pytest.raises(ValueError, match='Stream has no length.*calibrate=False'):
         Runner(model=SmallClassifier(), **config).train()
-
-
-@pytest.mark.parametrize('hook', [ReBNNHook, BinaryHook])
-def test_fused_optimizer_with_amp_is_refused(tmp_path, hook):
-    config = runner_config(tmp_path / 'run')
-    config['optim_wrapper']['optimizer'] = {'type': 'AdamW', 'lr': 1e-3, 'fused': True}
-    runner = Runner(model=SmallClassifier(), **config)
-    runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
-    # AmpOptimWrapper itself refuses to be built without an accelerator; what the hook looks at is its scaler.
-    runner.optim_wrapper.loss_scaler = torch.amp.GradScaler('cpu')
-    with pytest.raises(ValueError, match='fused=True.* with AMP sees scaled gradients.*fused=False'):
-        hook().before_train(runner)
 
 
 def test_ema_does_not_change_training_and_copies_gamma(tmp_path):

@@ -292,17 +292,6 @@ def test_a_model_without_binary_layers_trains_and_is_named(tmp_path):
     assert lines(tmp_path / 'run') == []
 
 
-def test_fused_optimizer_with_amp_is_refused(tmp_path):
-    config = runner_config(tmp_path / 'run', hook='BinaryHook')
-    config['optim_wrapper']['optimizer'] = {'type': 'AdamW', 'lr': 1e-3, 'fused': True}
-    runner = Runner(model=classifier('BNNConv2d'), **config)
-    runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
-    # AmpOptimWrapper itself refuses to be built without an accelerator; what the hook looks at is its scaler.
-    runner.optim_wrapper.loss_scaler = torch.amp.GradScaler('cpu')
-    with pytest.raises(ValueError, match='BinaryWeightRecorderHook: optimizer AdamW.fused=True. with AMP'):
-        BinaryWeightRecorderHook().before_train(runner)
-
-
 def test_takes_its_handles_away(tmp_path):
     runner = run(tmp_path / 'run', 'BNNConv2d', epochs=1)
     assert not runner.optim_wrapper.optimizer._optimizer_step_post_hooks
