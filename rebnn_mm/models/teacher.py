@@ -1,7 +1,7 @@
 """Holds a teacher, which is not part of its student, and notes what modules of both give."""
 
 import copy
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import torch
 from mmengine.config import ConfigDict
 from mmengine.hub import get_config
-from mmengine.registry import Registry
+from mmengine.registry import MODELS, Registry
 from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
 
 from rebnn_mm.errors import RebnnError
+from rebnn_mm.registry import list_classes
 from rebnn_mm.utils.checkpoint import QUANTIZER, check_checkpoint_file, check_state, match_keys, of_longer_stacks
 from rebnn_mm.utils.config_file import get_config_dir, read_config
 
@@ -92,6 +93,12 @@ def as_maps(calls: Iterable[Call]) -> tuple[Tensor, ...]:
     )
 
 
+def add_terms(losses: dict[str, Any], terms: Mapping[str, Any]) -> None:
+    """Put the terms of a loss among others; those of one name are added."""
+    for name, value in terms.items():
+        losses[name] = losses[name] + value if name in losses else value
+
+
 class FixedTeacher:
     """Mixin, named before ``nn.Module``, of a model that learns from another one.
 
@@ -115,6 +122,23 @@ class FixedTeacher:
     def hold_teacher(self, teacher: nn.Module) -> None:
         """Take a model as teacher."""
         self._held = _Held(teacher.requires_grad_(False).eval())
+
+    def build_losses(self, losses: Sequence[Mapping[str, Any]], kind: type[nn.Module]) -> nn.ModuleList:
+        """Build the losses of this class that a config lists."""
+        if not isinstance(losses, Sequence) or not all(isinstance(loss, Mapping) for loss in losses):
+            raise self.teacher_error('losses is to be a list of losses, each a dict: losses=[dict(type=...), ...].')
+        built = nn.ModuleList(MODELS.build(dict(loss)) for loss in losses)
+        for loss in built:
+            if not isinstance(loss, kind):
+                known = ', '.join(list_classes(kind))
+                raise self.teacher_error(
+                    f'{type(loss).__name__} in losses is no {kind.__name__}. Use some of: {known}.'
+                )
+        return built
+
+    def teacher_error(self, problem: str) -> RebnnError:
+        """An error that begins with the name of the class."""
+        return RebnnError(problem, type(self).__name__)
 
 
 class _Held:
@@ -183,10 +207,6 @@ class ConfiguredTeacher(FixedTeacher):
     def teacher_state(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """A checkpoint's state dict with the names that the teacher has."""
         return {key.removeprefix('module.'): value for key, value in state.items()}
-
-    def teacher_error(self, problem: str) -> RebnnError:
-        """An error that begins with the name of the class."""
-        return RebnnError(problem, type(self).__name__)
 
     def check_same_classes(self, ours: object, theirs: object) -> None:
         """Refuse a teacher of other classes."""

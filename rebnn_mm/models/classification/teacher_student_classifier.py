@@ -7,12 +7,12 @@ import torch
 from mmpretrain.models import ImageClassifier
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from mmpretrain.structures import DataSample
-from torch import Tensor, nn
+from torch import Tensor
 
 from rebnn_mm.registry import MODELS
 
 from ..losses import DetectorOutput, MapLoss
-from ..teacher import ConfiguredTeacher, as_maps, note_calls
+from ..teacher import ConfiguredTeacher, add_terms, as_maps, note_calls
 
 
 @MODELS.register_module()
@@ -82,18 +82,10 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
             self.check_same_classes(*(getattr(head, 'num_classes', None) for head in heads))
         self.teacher_loss = MMPRETRAIN_MODELS.build(teacher_loss)
         self.label_weight = label_weight
-        if not isinstance(losses, Sequence) or not all(isinstance(loss, Mapping) for loss in losses):
-            raise self.teacher_error("losses is to be a list of losses, each a dict: losses=[dict(type='PKDLoss')].")
-        built = [MMPRETRAIN_MODELS.build(dict(loss)) for loss in losses]
-        for loss in built:
-            if not isinstance(loss, MapLoss):
-                raise self.teacher_error(
-                    f'{type(loss).__name__} does not compare maps of two classifiers. Use AttentionTransferLoss or '
-                    'PKDLoss in losses, and teacher_loss for scores.'
-                )
-            if self.teacher is not None:
-                self.check_modules(type(loss).__name__, loss.compared)
-        self.map_losses = nn.ModuleList(built)
+        built: Any = self.build_losses(losses, MapLoss)
+        for loss in built if self.teacher is not None else ():
+            self.check_modules(type(loss).__name__, loss.compared)
+        self.map_losses = built
 
     def loss(self, inputs: Tensor, data_samples: list[DataSample] | None = None) -> dict[str, Tensor]:
         """The losses of a batch.
@@ -117,8 +109,7 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
             student, teacher = ({name: as_maps(made) for name, made in calls.items()} for calls in (ours, theirs))
             self.check_history(student)
             for loss in map_losses:
-                for name, value in loss(DetectorOutput(student), DetectorOutput(teacher)).items():
-                    losses[name] = losses[name] + value if name in losses else value
+                add_terms(losses, loss(DetectorOutput(student), DetectorOutput(teacher)))
         return losses
 
     def _scores_and_losses(self, features: Any, data_samples: Any) -> tuple[Tensor, dict[str, Tensor]]:

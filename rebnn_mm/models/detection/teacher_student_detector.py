@@ -16,7 +16,6 @@ from mmdet.registry import MODELS as MMDET_MODELS
 from mmdet.structures import SampleList
 from mmdet.structures.bbox import get_box_tensor
 from mmengine.model import ImgDataPreprocessor
-from mmengine.registry import MODELS as ROOT_MODELS
 from torch import Tensor, nn
 
 from rebnn_mm.layers import BinaryLayer
@@ -32,7 +31,7 @@ from ..losses.detector_comparison import (
     Targets,
     is_within,
 )
-from ..teacher import Call, Calls, ConfiguredTeacher, as_maps, note_calls
+from ..teacher import Call, Calls, ConfiguredTeacher, add_terms, as_maps, note_calls
 
 PLACES = dict(
     points='class scores of a one-stage head (bbox_head)',
@@ -178,8 +177,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        if not isinstance(losses, Sequence) or not all(isinstance(loss, Mapping) for loss in losses):
-            raise self.teacher_error("losses is to be a list of losses, each a dict: losses=[dict(type='PKDLoss')].")
+        self.teacher_losses = self.build_losses(losses, DetectorComparisonLoss)
         if not losses and not start_from_teacher:
             raise self.teacher_error(
                 'losses is empty, so nothing is learned from the teacher. Name a loss, or start_from_teacher=True.'
@@ -194,11 +192,9 @@ class TeacherStudentDetector(ConfiguredTeacher):
         if self.teacher is not None:
             self.check_same_classes(*(getattr(last_head(one), 'num_classes', None) for one in (self, self.teacher)))
         self.start_from_teacher = start_from_teacher
-        built = [ROOT_MODELS.build(dict(loss)) for loss in losses]
-        self.teacher_losses = nn.ModuleList(built)
         if self.teacher is None:
             return
-        for loss in built:
+        for loss in self.teacher_losses:
             self._check_loss(loss)
         if any(map(_is_binary, self.modules())):  # type: ignore[attr-defined]
             self._check_layers()
@@ -248,8 +244,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
             sampled=torch.cat(results['rpn_head.get_targets'][1], dim=1) > 0 if 'proposals' in needs else None,
         )
         for loss in self.teacher_losses:
-            for name, value in loss(ours, theirs, targets).items():
-                losses[name] = losses[name] + value if name in losses else value
+            add_terms(losses, loss(ours, theirs, targets))
         return losses
 
     @torch.no_grad()
@@ -337,10 +332,8 @@ class TeacherStudentDetector(ConfiguredTeacher):
                         'CompileHook of that part, or the loss of its layers, out of the config.'
                     )
 
-    def _check_loss(self, loss: nn.Module) -> None:
+    def _check_loss(self, loss: Any) -> None:
         name = type(loss).__name__
-        if not isinstance(loss, DetectorComparisonLoss):
-            raise self.teacher_error(f'{name} is not a loss between two detectors (DetectorComparisonLoss).')
         self.check_modules(name, (*loss.compared, *loss.parts))
         models: dict[str, Any] = dict(student=self, teacher=self.teacher)
         for who, model in models.items():

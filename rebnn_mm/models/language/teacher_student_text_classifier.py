@@ -4,15 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from mmengine.registry import MODELS as ROOT_MODELS
 from mmengine.structures import BaseDataElement
 from torch import Tensor
 
 from rebnn_mm.registry import MODELS
 
-from ...errors import RebnnError
-from ..losses.encoder_losses import EncoderOutput
-from ..teacher import FixedTeacher
+from ..losses.encoder_losses import EncoderComparisonLoss, EncoderOutput
+from ..teacher import FixedTeacher, add_terms
 from .pretrained import load_pretrained
 from .stored_weights import SETTINGS
 from .text_classifier import TextClassifier, read_config
@@ -66,12 +64,12 @@ class TeacherStudentTextClassifier(FixedTeacher, TextClassifier):
     ) -> None:
         super().__init__(*args, **kwargs)
         if not losses:
-            raise RebnnError(
-                'TeacherStudentTextClassifier: losses is empty, so nothing is learned from the teacher. Name a '
-                "loss, or use type='rebnn_mm.TextClassifier'."
+            raise self.teacher_error(
+                'losses is empty, so nothing is learned from the teacher. Name a loss, or use '
+                "type='rebnn_mm.TextClassifier'."
             )
         self.teacher_source = teacher
-        self.losses = torch.nn.ModuleList(ROOT_MODELS.build(dict(loss)) for loss in losses)
+        self.losses = self.build_losses(losses, EncoderComparisonLoss)
         self.label_weight = label_weight
 
     def init_weights(self) -> None:
@@ -97,8 +95,7 @@ class TeacherStudentTextClassifier(FixedTeacher, TextClassifier):
         student = self.encode(inputs)
         terms: dict[str, Tensor] = {}
         for loss in self.losses:
-            for name, value in loss(student, teacher).items():
-                terms[name] = terms[name] + value if name in terms else value
+            add_terms(terms, loss(student, teacher))
         if self.label_weight and self.num_labels > 1:
             terms['loss_label'] = self.label_weight * self.label_loss(student.logits, data_samples)
         return terms
@@ -109,15 +106,15 @@ class TeacherStudentTextClassifier(FixedTeacher, TextClassifier):
         return self.prepare_teacher().eval().encode(inputs)
 
     def _check_same_task(self, config: Any) -> None:
-        where = f'TeacherStudentTextClassifier: teacher={self.teacher_source!r}'
+        where = f'teacher={self.teacher_source!r}'
         if config.num_labels != self.num_labels:
-            raise RebnnError(
+            raise self.teacher_error(
                 f'{where} gives {config.num_labels} labels, the student {self.num_labels}. Use a teacher that was '
                 'fine-tuned for the same task.'
             )
         ours = self.encoder.config.vocab_size
         if config.vocab_size != ours:
-            raise RebnnError(
+            raise self.teacher_error(
                 f'{where} has a vocabulary of {config.vocab_size} tokens, the student one of {ours}; both read the '
                 'same tokens. Start the student from the teacher, or from an encoder with its tokenizer.'
             )

@@ -412,7 +412,7 @@ def test_weights_of_torchvision_fill_a_teacher_of_mmpretrain(tmp_path, images):
         (dict(losses=['PKDLoss']), 'losses is to be a list of losses, each a dict'),
         (
             dict(losses=[dict(type='LayerwiseLoss', parts=['backbone'])]),
-            'LayerwiseLoss does not compare maps of two',
+            'LayerwiseLoss in losses is no MapLoss. Use some of: AttentionTransferLoss, PKDLoss',
         ),
         (
             dict(losses=[dict(ATTENTION, modules=['backbone.layer5'])]),

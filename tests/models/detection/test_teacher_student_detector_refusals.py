@@ -108,7 +108,10 @@ def checkpointed():
         (dict(student=dict(c4(), type='BBoxHead')), "student='BBoxHead' is not a detector of mmdet"),
         (dict(losses=[]), 'losses is empty, so nothing is learned.*start_from_teacher=True'),
         (dict(losses=[dict(type='DenseScoreLoss')]), r'DenseScoreLoss compares .*bbox_head\), which the student does'),
-        (dict(losses=[dict(type='DistributionLoss')]), 'DistributionLoss is not a loss between two detectors'),
+        (
+            dict(losses=[dict(type='DistributionLoss')]),
+            'DistributionLoss in losses is no DetectorComparisonLoss. Use some of: .*PKDLoss',
+        ),
         (
             dict(losses=[dict(type='PKDLoss', modules=['neck'])]),
             "PKDLoss compares 'neck', which the student does not have. Its parts: backbone, rpn_head, roi_head.",

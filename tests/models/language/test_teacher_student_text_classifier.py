@@ -175,6 +175,18 @@ def test_nothing_to_learn_is_refused(build):
         build(losses=[])
 
 
+@pytest.mark.parametrize(
+    ('losses', 'message'),
+    [
+        (dict(type='PredictionLoss'), 'losses is to be a list of losses, each a dict'),
+        ([dict(type='PKDLoss', modules=['encoder'])], 'PKDLoss in losses is no EncoderComparisonLoss.*PredictionLoss'),
+    ],
+)
+def test_losses_that_do_not_compare_encoders_are_refused(build, losses, message):
+    with pytest.raises(ValueError, match=message):
+        build(losses=losses)
+
+
 def test_teacher_of_another_depth_is_refused(build, tmp_path):
     save_plain(TextClassifier(tiny_encoder(tmp_path / 'deep', num_hidden_layers=3), num_labels=3), tmp_path)
     inputs, samples = batch()
