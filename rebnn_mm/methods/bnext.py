@@ -18,33 +18,18 @@ HARD = 1e-7
 """A temperature below this one gives signs."""
 
 
-def hardening_sign(weight: Tensor, temperature: Tensor) -> Tensor:
-    r"""A clamped line that becomes the sign as the temperature falls.
+@MODELS.register_module()
+class BNextWeight(SignWeight):
+    r"""Signs without a scale, which training reaches from a clamped line.
 
     .. math::
         \hat w = clamp(w / T, -1, 1), \quad \hat w = sign(w) \text{ where } T < 10^{-7}
         \qquad
         \frac{\partial L}{\partial w} = \frac{\partial L}{\partial \hat w}
 
-    Source: Guo et al. 2022 (BNext), released code.
-
-    Example:
-        >>> w = torch.tensor([-2.0, 0.1, 0.3])
-        >>> hardening_sign(w, torch.tensor(0.5)), hardening_sign(w, torch.tensor(0.0))
-        (tensor([-1.0000,  0.2000,  0.6000]), tensor([-1.,  1.,  1.]))
-    """
-    latent = weight.detach()
-    # Without asking for the temperature's value, which a GPU would have to be waited for.
-    soft = (latent / temperature.clamp(min=HARD)).clamp(-1, 1)
-    return straight_through(weight, torch.where(temperature < HARD, sign(latent), soft))
-
-
-@MODELS.register_module()
-class BNextWeight(SignWeight):
-    """Signs without a scale, trained as :func:`hardening_sign`; evaluation and exported files have the signs.
-
-    The temperature falls by a tenth with every epoch, so training has signs from epoch 153 on: until then it computes
-    with other weights than evaluation. Latent weights are clamped to [-1.5, 1.5].
+    The temperature T falls by a tenth with every epoch, so training has signs from epoch 153 on: until then it
+    computes with other weights than evaluation and exported files, which have the signs. Latent weights are clamped to
+    [-1.5, 1.5].
 
     Args:
         decay: factor of the temperature per epoch.
@@ -75,7 +60,12 @@ class BNextWeight(SignWeight):
 
     def forward(self, weight: Tensor) -> Tensor:
         """The weight of training at this temperature, or the signs in evaluation, of the latent weight's shape."""
-        return hardening_sign(weight, self.temperature if self.training else torch.zeros_like(self.temperature))
+        latent = weight.detach()
+        if not self.training:
+            return straight_through(weight, sign(latent))
+        # Without asking for the temperature's value, which a GPU would have to be waited for.
+        soft = (latent / self.temperature.clamp(min=HARD)).clamp(-1, 1)
+        return straight_through(weight, torch.where(self.temperature < HARD, sign(latent), soft))
 
     def begin_epoch(self, weight: Tensor) -> None:
         self.temperature.mul_(self.decay)

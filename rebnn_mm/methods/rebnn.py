@@ -40,6 +40,17 @@ RELEASED_CODE_BIN = 0.02
 
 
 class _ScaledSignReleased(SignFunction):
+    r"""Signs of a weight times a scale, with the gradients of the code that the authors released.
+
+    That code holds :math:`\alpha = 0.02 s`, drops the 0.02 and the straight-through mask from the weight's gradient
+    and sums the latent weight instead of its sign in the scale's, which is not the paper's Eq. 5:
+
+    .. math::
+        \frac{\partial L}{\partial w_{ij}} = \frac{\alpha_i}{0.02} G_{ij}
+        \qquad
+        \frac{\partial L}{\partial \alpha_i} = \sum_j G_{ij} w_{ij}
+    """
+
     @staticmethod
     def forward(weight: Tensor, alpha: Tensor) -> Tensor:
         return sign(weight) * per_channel(alpha, weight)
@@ -50,29 +61,6 @@ class _ScaledSignReleased(SignFunction):
         weight, alpha = ctx.saved_tensors
         grad_weight = grad * per_channel(alpha / RELEASED_CODE_BIN, weight)
         return grad_weight, (grad * weight).sum(dim=channel_dims(weight))
-
-
-def scaled_sign_released(weight: Tensor, alpha: Tensor) -> Tensor:
-    r"""Signs of a weight times a scale, with the gradients of the code that the authors released.
-
-    That code holds :math:`\alpha = 0.02 s`, drops the 0.02 and the straight-through mask from the weight's gradient
-    and sums the latent weight instead of its sign in the scale's:
-
-    .. math::
-        \frac{\partial L}{\partial w_{ij}} = \frac{\alpha_i}{0.02} G_{ij}
-        \qquad
-        \frac{\partial L}{\partial \alpha_i} = \sum_j G_{ij} w_{ij}
-
-    Offered as ``variant='official'`` to reproduce what was run; it is not the paper's Eq. 5.
-
-    Example:
-        >>> w = torch.tensor([[0.5, -2.0]], requires_grad=True)
-        >>> a = torch.tensor([0.1], requires_grad=True)
-        >>> (scaled_sign_released(w, a) * torch.tensor([[1., 3.]])).sum().backward()
-        >>> w.grad, a.grad
-        (tensor([[ 5., 15.]]), tensor([-5.5000]))
-    """
-    return _ScaledSignReleased.apply(weight, alpha)
 
 
 class Channels(NamedTuple):
@@ -284,9 +272,9 @@ class ReBNNWeight(LearnedScaleWeight):
             A number as gamma has none.
         flip_window: over what flips are counted and how often gamma is renewed: a number of optimizer steps, or
             ``'epoch'``.
-        variant: ``'paper'``, or ``'official'`` for the gradients of the released code
-            (:func:`scaled_sign_released`) with its constant gamma of 2e-4. alpha is the whole factor in both, started
-            at the mean of \|w\|.
+        variant: ``'paper'``, or ``'official'`` for the released code, to reproduce what was run: its constant gamma of
+            2e-4, and gradients of :math:`\alpha_i G_{ij} / 0.02` for w, without a mask, and
+            :math:`\sum_j G_{ij} w_{ij}` for alpha. alpha is the whole factor in both, started at the mean of \|w\|.
         center: None, or ``'row'``: the mean of each channel is taken off w before all of the above, and the whole of
             :math:`\delta_w` is carried to the latent weight through that subtraction
             (:func:`rebnn_mm.functional.centre_channels`). The paper does not centre its convolutions; for BERT it
@@ -353,7 +341,7 @@ class ReBNNWeight(LearnedScaleWeight):
         return self.variant == 'paper' and type(self).forward is ReBNNWeight.forward
 
     def forward(self, weight: Tensor) -> Tensor:
-        return scaled_sign_released(weight, self.alpha) if self.variant == 'official' else super().forward(weight)
+        return super().forward(weight) if self.variant == 'paper' else _ScaledSignReleased.apply(weight, self.alpha)
 
     @torch.no_grad()
     def init_from_weight(self, weight: Tensor) -> None:

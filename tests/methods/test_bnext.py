@@ -2,13 +2,14 @@ import pytest
 import torch
 
 from rebnn_mm.methods import BNextConv2d, BNextWeight
-from rebnn_mm.methods.bnext import hardening_sign
 
 
 def test_hand_worked_values_and_gradient():
     w = torch.tensor([-0.3, 0.0, 0.05, 0.2], dtype=torch.float64, requires_grad=True)
     upstream = torch.tensor([2.0, -3.0, 0.25, 1.0], dtype=torch.float64)
-    out = hardening_sign(w, torch.tensor(0.1, dtype=torch.float64))
+    quantizer = BNextWeight((4,)).double()
+    quantizer.temperature.fill_(0.1)
+    out = quantizer(w)
     (out * upstream).sum().backward()
     torch.testing.assert_close(out, torch.tensor([-1.0, 0.0, 0.5, 1.0], dtype=torch.float64))
     # The identity even where the line is cut off: a weight may come back.
