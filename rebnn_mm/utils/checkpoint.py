@@ -125,8 +125,6 @@ def latest_checkpoint(work_dir: str | Path) -> str | None:
 
 def match_keys(model: nn.Module, state_dict: Mapping[str, Tensor]) -> KeyMatch:
     """Compare the parameters of ``model`` and the buffers of its quantizers with a state dict, as mmengine does."""
-    if isinstance(model, BaseTTAModel):
-        model = model.module
     found = {re.sub(r'^module\.', '', key): value for key, value in state_dict.items()}
     matched, missing, reshaped = [], [], []
     own = model.state_dict()
@@ -150,12 +148,13 @@ def check_checkpoint(model: nn.Module, path: str, *, partial: bool = False) -> N
 
 def check_state(model: nn.Module, state_dict: Mapping[str, Tensor], path: str, *, partial: bool = False) -> None:
     """Check the state dict of a checkpoint, as :func:`check_checkpoint`."""
+    model = model.module if isinstance(model, BaseTTAModel) else model
     match = match_keys(model, state_dict)
     wrong = [*match.missing, *match.reshaped]
     if partial and match.matched:
         return
     if all(QUANTIZER.match(key) for key in wrong):
-        deeper = of_longer_stacks(model.module if isinstance(model, BaseTTAModel) else model, match.unexpected)
+        deeper = of_longer_stacks(model, match.unexpected)
         check_quantizers(match, path)
         if deeper:
             raise RebnnError(f'{path} is of a deeper network: this model has no {deeper[0]}.', fix=USE_ITS_CONFIG)
