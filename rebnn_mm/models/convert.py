@@ -9,7 +9,6 @@ from mmengine.logging import print_log
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ..errors import RebnnError
 from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.naming import name_matches
 from .binary_plan import (
@@ -20,7 +19,6 @@ from .binary_plan import (
     example_image,
     image_sentence,
     plan_binary,
-    shares_with,
     starving_sentence,
     why_impossible,
 )
@@ -126,20 +124,6 @@ def build_binarized(
     rules: dict[str, Any] = dict(keep_real=keep_real, make_binary=make_binary, overrides=overrides)
     binarize(built, conv, linear, **rules, example=example_image(built, image_size))
     return built
-
-
-def replace_layer(model: nn.Module, name: str, new: BinaryLayer) -> None:
-    """Put a binary layer in the place of a real one, with its values, wherever the model holds it."""
-    old = model.get_submodule(name)
-    assert isinstance(old.weight, Tensor)
-    shared = shares_with(model, old)
-    if shared:
-        raise RebnnError(
-            f'binarize: {name!r} shares its weight with {shared!r}, and a binary layer would not. Leave both out '
-            'of the conversion, or untie them before.'
-        )
-    take_over(old, new)
-    put_in_place(model, name, new)
 
 
 def take_over(old: nn.Module, new: BinaryLayer) -> None:

@@ -9,9 +9,9 @@ from ...errors import RebnnError
 from ...layers import BinaryEmbedding, BinaryLayer
 from ...layers.naming import name_matches
 from ...methods import BinaryPair
-from ..binary_plan import Example, check_layer, check_names, refuse_binary
+from ..binary_plan import Example, check_layer, check_names, refuse_binary, shares_with
 from ..convert import binarize as binarize_layers
-from ..convert import replace_layer
+from ..convert import put_in_place, take_over
 
 
 def binarize(
@@ -73,6 +73,12 @@ def binarize(
     if word_embedding is not None and words is not None:
         old_words = model.get_submodule(words)
         assert isinstance(old_words, nn.Embedding)
+        shared = shares_with(model, old_words)
+        if shared:
+            raise RebnnError(
+                f'binarize: {words!r} shares its weight with {shared!r}, and a binary layer would not. Leave both out '
+                'of the conversion, or untie them before.'
+            )
         table: dict[str, Any] = dict(
             num_embeddings=old_words.num_embeddings,
             embedding_dim=old_words.embedding_dim,
@@ -80,7 +86,9 @@ def binarize(
             keep_real=tuple(keep_real),
         )
         options = {key: value for key, value in word_embedding.items() if key != 'type'}
-        replace_layer(model, words, embedding(**{**table, **options}))
+        new_words = embedding(**{**table, **options})
+        take_over(old_words, new_words)
+        put_in_place(model, words, new_words)
     for name, layer in list(model.named_modules()) if split else ():
         if isinstance(layer, BinaryLayer) and layer.weight_quantizer is not None:
             pair = BinaryPair.split(layer)
