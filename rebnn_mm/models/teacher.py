@@ -80,7 +80,7 @@ def note_calls(model: nn.Module, names: Iterable[str]) -> Iterator[Calls]:
             owner.__dict__[last] = noting(name, found)
         yield calls
     finally:
-        for attributes, last, before in replaced:
+        for attributes, last, before in reversed(replaced):
             attributes.pop(last)
             if before is not None:
                 attributes[last] = before
