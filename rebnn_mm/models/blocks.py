@@ -67,7 +67,7 @@ class BinaryBasicBlock(BaseModule):
         stride: int = 1,
         dilation: int = 1,
         conv_cfg: Config | None = None,
-        norm_cfg: Config | None = None,
+        norm_cfg: Config = dict(type='BN'),
         with_cp: bool = False,
         downsample: str | None = None,
         init_cfg: Config | list[Config] | None = None,
@@ -78,7 +78,6 @@ class BinaryBasicBlock(BaseModule):
             raise RebnnError(
                 f'{type(self).__name__}: downsample={downsample!r} is unknown; use one of {", ".join(SHORTCUTS)}'
             )
-        norm_cfg = norm_cfg or dict(type='BN')
         conv_cfg = self.with_activation(conv_cfg)
         shape = dict(kernel_size=3, padding=dilation, dilation=dilation, bias=False)
         self.with_cp = with_cp

@@ -99,7 +99,7 @@ class BinaryUnit(BaseModule):
         stride: int = 1,
         shortcut: bool = True,
         conv_cfg: Config | None = None,
-        norm_cfg: Config | None = None,
+        norm_cfg: Config = dict(type='BN'),
         init_cfg: Config | list[Config] | None = None,
         **options: Any,
     ) -> None:
@@ -110,7 +110,6 @@ class BinaryUnit(BaseModule):
                 "style with one shortcut per convolution ('bireal', 'react', 'hardtanh', 'relu'); shortcut=False "
                 'leaves its shortcut out.'
             )
-        norm_cfg = norm_cfg or dict(type='BN')
         self.shortcut = shortcut
         self.conv = build_conv_layer(
             style.with_activation(conv_cfg), in_channels, out_channels, 3, stride=stride, padding=1, bias=False

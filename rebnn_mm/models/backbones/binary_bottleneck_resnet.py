@@ -64,11 +64,10 @@ class BinaryBottleneck(BaseModule):
         first: bool = False,
         begins: bool = False,
         conv_cfg: Config | None = None,
-        norm_cfg: Config | None = None,
+        norm_cfg: Config = dict(type='BN'),
         **options: Any,
     ) -> None:
         super().__init__()
-        norm_cfg = norm_cfg or dict(type='BN')
         conv_cfg = style.with_activation(conv_cfg)
         out_channels = EXPANSION * width
         self.first = first

@@ -43,7 +43,7 @@ class BinaryMobileBlock(BaseModule):
         *,
         stride: int = 1,
         conv_cfg: Config | None = None,
-        norm_cfg: Config | None = None,
+        norm_cfg: Config = dict(type='BN'),
         **options: Any,
     ) -> None:
         super().__init__()
@@ -52,7 +52,6 @@ class BinaryMobileBlock(BaseModule):
                 f'BinaryMobileBlock: {out_channels} output channels for {in_channels} are neither as many nor twice '
                 'as many, which is all that duplicating can give.'
             )
-        norm_cfg = norm_cfg or dict(type='BN')
         conv_cfg = style.with_activation(conv_cfg)
         self.widens = out_channels != in_channels
         self.conv1 = build_conv_layer(conv_cfg, in_channels, in_channels, 3, stride=stride, padding=1, bias=False)

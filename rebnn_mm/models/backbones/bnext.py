@@ -53,10 +53,9 @@ class BNextUnit(BaseModule):
         stride: int = 1,
         attention: bool = False,
         conv_cfg: Config | None = None,
-        norm_cfg: Config | None = None,
+        norm_cfg: Config = dict(type='BN'),
     ) -> None:
         super().__init__()
-        norm_cfg = norm_cfg or dict(type='BN')
         conv_cfg = BinaryReActBlock.with_activation(conv_cfg)
         shape = dict(stride=stride, padding=kernel_size // 2, bias=False)
         self.conv = build_conv_layer(conv_cfg, channels, channels, kernel_size, **shape)

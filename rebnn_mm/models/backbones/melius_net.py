@@ -32,10 +32,9 @@ class MeliusBlock(BaseModule):
     """
 
     def __init__(
-        self, in_channels: int, growth: int, *, conv_cfg: Config | None = None, norm_cfg: Config | None = None
+        self, in_channels: int, growth: int, *, conv_cfg: Config | None = None, norm_cfg: Config = dict(type='BN')
     ) -> None:
         super().__init__()
-        norm_cfg = norm_cfg or dict(type='BN')
         self.kept = in_channels
         self.bn1 = build_norm_layer(norm_cfg, in_channels)[1]
         self.conv1 = build_conv_layer(conv_cfg, in_channels, growth, 3, padding=1, bias=False)

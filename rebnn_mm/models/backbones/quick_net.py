@@ -56,10 +56,10 @@ class QuickNetBlock(BaseModule):
     Source: Bannink et al. 2021 (Larq Compute Engine), released code.
     """
 
-    def __init__(self, channels: int, *, conv_cfg: Config | None = None, norm_cfg: Config | None = None) -> None:
+    def __init__(self, channels: int, *, conv_cfg: Config | None = None, norm_cfg: Config = dict(type='BN')) -> None:
         super().__init__()
         self.conv = build_conv_layer(conv_cfg, channels, channels, 3, padding=1, bias=False)
-        self.bn = build_norm_layer(norm_cfg or dict(type='BN'), channels)[1]
+        self.bn = build_norm_layer(norm_cfg, channels)[1]
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the block; see the class for shapes."""
