@@ -244,7 +244,7 @@ class ImageModel(LoadedModel, ABC):
     def prepare(self, image: Image) -> Prepared:
         """The tensor that the network gets for an image."""
         assert self.metadata.preprocess is not None
-        return self.metadata.preprocess(image, threads=self.threads, kernels=self.kernels)
+        return self.metadata.preprocess(image, kernels=self.kernels)
 
     def run(self, prepared: Prepared) -> list[np.ndarray]:
         """The graph's outputs, in the order of ``outputs``."""

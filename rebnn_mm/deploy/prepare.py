@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import NamedTuple
 
@@ -13,8 +11,6 @@ import numpy as np
 from rebnn_mm.native_library import load_kernels
 
 ALIGNMENT = 64
-TASK_PIXELS = 1 << 16
-"""A thread makes at least so many pixels: to hand them over takes as long as a tenth of that."""
 
 
 class Steps(NamedTuple):
@@ -56,7 +52,7 @@ def kernels() -> ctypes.CDLL | None:
     return found
 
 
-def prepare_image(image: np.ndarray, steps: Steps, threads: int = 1) -> np.ndarray | None:
+def prepare_image(image: np.ndarray, steps: Steps) -> np.ndarray | None:
     """Apply the steps to an image: float32 [1, 3, height, width]; None if NumPy has to do it."""
     library = kernels()
     if library is None or max(*image.shape[:2], *steps.resized) > 1 << 28:
@@ -78,33 +74,13 @@ def prepare_image(image: np.ndarray, steps: Steps, threads: int = 1) -> np.ndarr
     )
     needed = ctypes.c_size_t()
     _check(library, library.rebnn_image_scratch_size(io, needed))
-
-    def make(part: range) -> None:
-        scratch = np.empty(needed.value + ALIGNMENT, np.uint8)
-        start = scratch.ctypes.data
-        start += -start % ALIGNMENT
-        _check(library, library.rebnn_image_rows(io, part.start, len(part), start, needed.value))
-
-    height, width = steps.size
-    parts = max(1, min(threads, height * width // TASK_PIXELS))
-    if parts == 1:
-        make(range(height))
-        return y
-    each = -(-height // parts)
-    list(_workers(threads).map(make, (range(row, min(row + each, height)) for row in range(0, height, each))))
+    scratch = np.empty(needed.value + ALIGNMENT, np.uint8)
+    start = scratch.ctypes.data
+    start += -start % ALIGNMENT
+    _check(library, library.rebnn_image_rows(io, 0, steps.size[0], start, needed.value))
     return y
 
 
 def _check(library: ctypes.CDLL, status: int) -> None:
     if status:
         raise RuntimeError(library.rebnn_last_error().decode())
-
-
-@cache
-def _workers(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, 'rebnn-prepare')
-
-
-if hasattr(os, 'register_at_fork'):
-    # A forked process has the pool, and none of its threads.
-    os.register_at_fork(after_in_child=_workers.cache_clear)

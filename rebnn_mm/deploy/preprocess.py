@@ -97,12 +97,12 @@ class Preprocess:
             letterbox=_letterbox(steps['letterbox']) if 'letterbox' in steps else None,
         )
 
-    def __call__(self, image: Image, *, threads: int = 1, kernels: bool = True) -> Prepared:
+    def __call__(self, image: Image, *, kernels: bool = True) -> Prepared:
         """Prepare one image; the result with ``kernels`` is the same to the last bit."""
         image = as_image(image)
         height, width = image.shape[:2]
         steps = self.steps(width, height)
-        tensor = prepare_image(image, steps, threads) if kernels else None
+        tensor = prepare_image(image, steps) if kernels else None
         if tensor is None:
             tensor = prepare_by_numpy(image, steps)
         (new_height, new_width), (y, x) = steps.resized, steps.crop

@@ -1,7 +1,6 @@
 """The kernels prepare an image to the last bit as NumPy does."""
 
 import ctypes
-import os
 
 import numpy as np
 import pytest
@@ -38,15 +37,13 @@ def test_every_number_is_numpys(built, name):
         assert np.array_equal(found.image, expected.image) and found[1:] == expected[1:]
 
 
-def test_threads_and_views_change_nothing(built, monkeypatch):
-    monkeypatch.setattr(prepare, 'TASK_PIXELS', 100)
+def test_views_change_nothing(built):
     steps_of = Preprocess.parse(STEPS['detector'])
     image = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
     views = [image, image[3:-2, 5:-7], image[:, ::-1], image[::2], image[::-1], image[..., ::-1]]
     for view in (*views, image[7][None], image[:, 7:8].transpose(1, 0, 2)):
         expected = prepare_by_numpy(view, steps_of.steps(view.shape[1], view.shape[0]))
-        for threads in (1, 3):
-            assert np.array_equal(steps_of(view, threads=threads).image, expected)
+        assert np.array_equal(steps_of(view).image, expected)
 
 
 def test_an_image_beyond_the_kernels_is_numpys(built):
@@ -67,31 +64,6 @@ def test_a_library_without_these_kernels_is_left_alone(monkeypatch, tmp_path):
         assert Preprocess.parse('{"channels": "rgb"}')(image).image.shape == (1, 3, 9, 9)
     finally:
         prepare.kernels.cache_clear()
-
-
-FORKED = """
-import os, signal
-import numpy as np
-from rebnn_mm.deploy import prepare
-from rebnn_mm.deploy.preprocess import Preprocess
-
-prepare.TASK_PIXELS = 100
-steps = Preprocess.parse(STEPS)
-for _ in range(5):
-    steps(np.zeros((90, 90, 3), np.uint8), threads=2)
-child = os.fork()
-if child == 0:
-    signal.alarm(20)
-    steps(np.zeros((90, 90, 3), np.uint8), threads=2)
-    os._exit(7)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, 'fork'), reason='no processes are forked here')
-def test_a_forked_process_makes_threads_of_its_own(built):
-    done = run_code(f'STEPS = {STEPS["detector"]!r}{FORKED}')
-    assert done.returncode == 0, done.stderr
 
 
 def test_numpy_prepares_where_an_unknown_instruction_set_is_asked_for(built, monkeypatch):
