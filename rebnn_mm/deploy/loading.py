@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import IO
 
 from ..errors import RebnnError
-from .class_count import label_count
 from .classifier import Classifier
 from .detector import Detector
 from .errors import ModelFileError, check_file, first_sentence
@@ -85,10 +84,6 @@ def load(
         check_digest(data, file)
         check_packed(file, metadata.packed_sha256)
         check_operators(file)
-        if metadata.task == 'detection':
-            count, named = label_count(data), len(metadata.classes)
-            if named and count not in (None, named):
-                raise ModelFileError(f'it gives the labels of {count} classes, and names {named}')
     except ModelFileError as error:
         raise ModelFileError(f'{name}: {error}') from None
     library = use_library and file.has_operators

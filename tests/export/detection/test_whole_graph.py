@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 import pytest
 import torch
 from mmdet.models.roi_heads.roi_extractors import SingleRoIExtractor
@@ -15,19 +14,12 @@ from mmengine.config import ConfigDict
 from mmengine.registry import DefaultScope
 from torch import Tensor, nn
 
-from rebnn_mm.deploy import ModelFileError, load
-from rebnn_mm.deploy.class_count import label_count
-from rebnn_mm.deploy.onnx_file import seal
 from rebnn_mm.export import apply_passes, pack
 from rebnn_mm.export.detection import detector_graph
 from rebnn_mm.export.detection.boxes import image_corners
-from rebnn_mm.export.detection.graph import GraphBuilder
 from rebnn_mm.export.detection.heads import one_stage_detections, pool_regions, proposals, two_stage_detections
 from rebnn_mm.export.difference import agreement
-from rebnn_mm.export.metadata import set_metadata
-from rebnn_mm.export.options import Options
-from rebnn_mm.export.passes import ChannelsLast, FuseBlocks, passes_of
-from rebnn_mm.export.tasks import Task
+from rebnn_mm.export.passes import ChannelsLast, FuseBlocks
 
 from .detectors import (
     DELTAS,
@@ -134,20 +126,6 @@ def test_every_binary_layer_is_one_operator_with_its_name(exported):
     assert len(layers) > 10
     operators = Counter(node.op_type for node in graph.graph.node)
     assert operators['NonMaxSuppression'] == (2 if 'RoiAlign' in operators else 1)
-
-
-def test_names_of_too_many_or_too_few_classes_are_refused_before_the_first_image(exported, tmp_path):
-    """After all passes, half precision included."""
-    path = tmp_path / 'model.onnx'
-    graph = apply_passes(exported[2], *passes_of(Task('detection'), Options(half=True, fast=True)))
-    for names in (0, 4, 5, 6):
-        set_metadata(graph, 'detection', classes=[f'class {i}' for i in range(names)])
-        path.write_bytes(seal(graph.SerializeToString()))
-        if names in (0, 5):
-            assert len(load(path, use_library=False).classes) == names
-            continue
-        with pytest.raises(ModelFileError, match=f'model.onnx: it gives the labels of 5 classes, and names {names}$'):
-            load(path, use_library=False)
 
 
 @pytest.mark.slow
@@ -262,17 +240,6 @@ def test_detections_are_those_of_mmdet(name):
         assert len(set(wanted[2].tolist())) == 3
         assert agreement(wanted, tuple(found)).same
         assert (np.diff(found[1]) <= 0).all()
-
-
-@pytest.mark.parametrize('name', HEADS)
-def test_the_number_of_classes_can_be_read_from_the_graph(name):
-    head, maps = build(name), random_maps(build(name), 32, 32)
-    g = GraphBuilder('head')
-    values = [g.input(f'x{i}', ir.DataType.FLOAT, list(x.shape)) for i, x in enumerate(maps)]
-    limit = image_corners(g, g.input('valid_size', ir.DataType.INT64, [2]))
-    found = one_stage_detections(g, head, [tuple(values[level::3]) for level in range(3)], limit)
-    g.output('labels', found.labels, ir.DataType.INT64, ['detections'])
-    assert label_count(ir.to_proto(g.finish()).SerializeToString()) == 3
 
 
 @pytest.mark.parametrize(
