@@ -58,8 +58,6 @@ class PackedPredictor(BaseModel):
         self, inputs: Any, data_samples: Sequence[BaseDataElement], mode: str = 'predict'
     ) -> list[BaseDataElement]:
         """The data samples with their predictions, one after the other."""
-        if mode != 'predict':
-            raise RebnnError(f'a packed file predicts only, mode={mode!r} is unknown to it.')
         sample: Any
         for sample in data_samples:
             image = self.image_of(sample)
@@ -181,8 +179,6 @@ class PackedTextPredictor(BaseModel):
         self, inputs: Mapping[str, Tensor], data_samples: Sequence[BaseDataElement], mode: str = 'predict'
     ) -> list[BaseDataElement]:
         """The data samples with ``pred_score``, their logits."""
-        if mode != 'predict':
-            raise RebnnError(f'a packed file predicts only, mode={mode!r} is unknown to it.')
         logits = self.packed.logits({name: value.numpy() for name, value in inputs.items()})
         for sample, scores in zip(data_samples, torch.from_numpy(logits), strict=True):
             sample.set_data(dict(pred_score=scores))

@@ -157,12 +157,6 @@ def test_what_does_not_go_together_is_refused(packed, tmp_path, model, dataset, 
         PackedPredictor(packed[model], dataset(tmp_path))
 
 
-def test_a_packed_file_cannot_be_trained(packed, tmp_path):
-    predictor = PackedPredictor(packed['classifier'], archive(tmp_path))
-    with pytest.raises(ValueError, match=r"predicts only, mode='loss'"):
-        predictor(None, [], mode='loss')
-
-
 def test_another_preparation_is_named(packed):
     pipeline = [dict(type='LoadImageFromFile'), dict(type='Resize', scale=(64, 48), keep_ratio=True)]
     normal = dict(mean=PREPROCESS['mean'], std=PREPROCESS['std'], bgr_to_rgb=True, pad_size_divisor=32)
