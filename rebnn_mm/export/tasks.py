@@ -142,9 +142,6 @@ def classifier_graph(model: nn.Module, example: Tensor) -> onnx.ModelProto:
 
     A model in which paddings depend on one another, as EfficientNet's, gets a graph for the size of the example.
     """
-    reason = explain_unsupported_classifier(model)
-    if reason:
-        raise RebnnError(f'{type(model).__name__} cannot be exported with scores as outputs: {reason}.')
     return trace_images(ClassifierScores(model), example, ['scores'], any_size=not nests_padding(model))
 
 

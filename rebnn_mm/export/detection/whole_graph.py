@@ -8,7 +8,6 @@ import onnx_ir as ir
 import torch
 from torch import Tensor, nn
 
-from ...errors import RebnnError
 from ..trace import trace
 from .boxes import image_corners
 from .graph import GraphBuilder
@@ -31,15 +30,12 @@ def explain_unsupported(model: nn.Module) -> str:
 
 
 def detector_graph(model: nn.Module) -> onnx.ModelProto:
-    """The graph of a detector, with dynamic image size; its inputs and outputs are in docs/format.md.
+    """The graph of a supported detector, with dynamic image size; its inputs and outputs are in docs/format.md.
 
     Convolutions and linear layers are traced; what mmdet does around them when it predicts (anchors, decoding, top-k,
     non-maximum suppression, RoIAlign) is written with standard operators, in mmdet's order of operations. Packed
     layers are operators of ours, and the functions that define them are attached.
     """
-    reason = explain_unsupported(model)
-    if reason:
-        raise RebnnError(f'{type(model).__name__} cannot be exported with boxes as outputs: {reason}.')
     from . import heads
 
     stage = ImageStage(model)

@@ -12,7 +12,7 @@ from mmdet.registry import MODELS
 from mmdet.structures.bbox import bbox2roi
 from mmengine.config import ConfigDict
 from mmengine.registry import DefaultScope
-from torch import Tensor, nn
+from torch import Tensor
 
 from rebnn_mm.export import apply_passes, pack
 from rebnn_mm.export.detection import detector_graph
@@ -159,11 +159,6 @@ def test_a_stem_that_cuts_the_image_into_squares():
         wanted = predicted(model, image(*size), size)
         assert len(wanted[0]) >= 20
         assert agreement(wanted, tuple(run(graph, image=image(*size), valid_size=np.array(size)))).same
-
-
-def test_what_has_no_graph_is_refused_with_its_reason():
-    with pytest.raises(ValueError, match='Sequential cannot be exported with boxes as outputs: it is not a detector'):
-        detector_graph(nn.Sequential(nn.Conv2d(3, 8, 1)))
 
 
 HEADS = {
