@@ -82,10 +82,11 @@ def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE
     _number(probe.model, model)
     fast = is_blocked(file) or any(node.op_type in ('RealRoiAlign', 'RealStem') for node in file.graph.node)
     folded = fast and _is_folded(stored)
+    image = torch.zeros(1, image_channels(model), *size)
     wrong = []
     for fused in (True, False):
         options = Options(fast=fast, fuse=fused)
-        places = constants(_graph(probe, task, options, size, folded))
+        places = constants(_graph(probe, task, options, image, folded))
         missing = [place for place, value in places.items() if place not in stored or stored[place].size != value.size]
         unknown = [place for place in stored if place not in places]
         if not missing and not unknown:
@@ -96,7 +97,7 @@ def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE
         raise RebnnError(wrong[0])
     found = _read_back(probe.model, places, stored)
     left = _fill(model, probe, found, stored)
-    _check(constants(_graph(pack(model), task, options, size, folded)), stored)
+    _check(constants(_graph(pack(model), task, options, image, folded)), stored)
     return left
 
 
@@ -132,8 +133,8 @@ def _is_folded(stored: Mapping[Place, NDArray]) -> bool:
     return all((stored.get((*block, str(RESIDUAL[block[1]] - 2)), np.zeros(1)) == 1).all() for block in blocks)
 
 
-def _graph(packed: PackedModel, task: Task, options: Options, size: tuple[int, int], folded: bool) -> onnx.ModelProto:
-    graph = graph_of(packed.model, task, torch.zeros(1, image_channels(packed.model), *size))
+def _graph(packed: PackedModel, task: Task, options: Options, image: Tensor, folded: bool) -> onnx.ModelProto:
+    graph = graph_of(packed.model, task, image)
     left_out = Compact if folded else (Compact, FoldFactors)
     return apply_passes(graph, *(step for step in passes_of(task, options) if not isinstance(step, left_out)))
 

@@ -15,6 +15,7 @@ from rebnn_mm.export import passes
 from rebnn_mm.export.exporter import export
 from rebnn_mm.export.options import PLAIN, Options
 from rebnn_mm.export.unpack import _fill_layer, fit_norms, unpack
+from rebnn_mm.methods import ReBNNConv2d
 from rebnn_mm.models.blocks import RPReLU
 from rebnn_mm.quantizers import Values, WeightQuantizer
 from rebnn_mm.registry import MODELS
@@ -64,6 +65,15 @@ def test_a_network_comes_back(pair):
     trained, again = pair
     assert torch.allclose(outputs(again), outputs(trained), rtol=0, atol=1e-5)
     assert not torch.allclose(outputs(Small()), outputs(trained), rtol=0, atol=0.1)
+
+
+def test_a_network_whose_first_layer_is_binary_comes_back():
+    """Its bits do not tell how many channels an image has."""
+    trained, again = (nn.Sequential(ReBNNConv2d(8, 8, 3), nn.BatchNorm2d(8)) for _ in range(2))
+    assert unpack(again, packed(lively(trained))) == []
+    x = torch.randn(2, 8, 16, 16)
+    with torch.no_grad():
+        assert torch.allclose(again.eval()(x), trained.eval()(x), rtol=0, atol=1e-5)
 
 
 def test_a_file_with_more_than_the_network_is_refused(pair):
