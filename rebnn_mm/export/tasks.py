@@ -44,14 +44,19 @@ def task_of(model: nn.Module) -> Task:
     return Task('raw', f'{no_classifier}; {no_detector}') if no_detector else Task('detection')
 
 
-def graph_of(model: nn.Module, task: Task, example: Tensor | None = None) -> onnx.ModelProto:
-    """The graph of a model with the inputs and outputs of its task (docs/format.md)."""
-    if task.name == 'classification':
-        assert example is not None
-        return classifier_graph(model, example.expand(2, -1, -1, -1).clone())
+def graph_of(model: nn.Module, task: Task, image: Tensor | None = None) -> onnx.ModelProto:
+    """The graph of a model with the inputs and outputs of its task (docs/format.md).
+
+    ``image`` is one that the model takes; of a detector and of texts none is needed.
+    """
     if task.name == TEXT:
         return text_graph(model)
-    return detector_graph(model) if task.name == 'detection' else raw_graph(model, example)[0]
+    if task.name == 'detection':
+        return detector_graph(model)
+    assert image is not None
+    if task.name == 'classification':
+        return classifier_graph(model, image.expand(2, -1, -1, -1).clone())
+    return raw_graph(model, image)
 
 
 @torch.no_grad()

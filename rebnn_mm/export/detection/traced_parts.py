@@ -98,18 +98,19 @@ def _flat(kinds: Any) -> Maps:
     return tuple(level for kind in kinds for level in kind)
 
 
-def raw_graph(model: nn.Module, image: Tensor | None = None) -> tuple[onnx.ModelProto, list[str]]:
+def raw_graph(model: nn.Module, image: Tensor) -> onnx.ModelProto:
     """Write the graph of a model that is neither a classifier nor a supported detector, up to its head's outputs.
 
     A one-stage detector gives the maps of its head, a model of mmpretrain what its ``mode='tensor'`` gives. Of a
     detector with a second stage that is not supported there are the maps of the proposal head and the feature maps:
-    what comes after them depends on the proposals.
+    what comes after them depends on the proposals. A model that refuses the image of :func:`example_image` gets a
+    graph for the size of the one that is given.
     """
     module: nn.Module = ImageStage(model) if two_stage(model) else model
+    # A dimension that is 1 in the example would be taken for a fixed one.
+    given = image.expand(2, -1, -1, -1)
     refused: Exception | None = None
-    for given in (None,) if image is None else (None, image):
-        # A dimension that is 1 in the example would be taken for a fixed one.
-        example = (example_image(model) if given is None else given).expand(2, -1, -1, -1)
+    for example in (example_image(model).expand(2, -1, -1, -1), given):
         try:
             with torch.no_grad():
                 outputs = module(example)
@@ -117,8 +118,7 @@ def raw_graph(model: nn.Module, image: Tensor | None = None) -> tuple[onnx.Model
             refused = error
             continue
         names = _names('output', outputs, type(model).__name__)
-        fixed = None if image is None else image.expand(2, -1, -1, -1)
-        return trace_images(module, example, names, given is None, fixed), names
+        return trace_images(module, example, names, any_size=example is not given, fixed=given)
     raise RebnnError(
         f'{type(model).__name__} gives no output for an image alone: {str(refused) or type(refused).__name__}'
     ) from refused

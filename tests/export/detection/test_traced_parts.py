@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from rebnn_mm.export import pack
-from rebnn_mm.export.detection import explain_unsupported, raw_graph
-from rebnn_mm.export.detection.traced_parts import ImageStage, RegionStage, example_image, two_stage
+from rebnn_mm.export.detection import explain_unsupported
+from rebnn_mm.export.detection.traced_parts import ImageStage, RegionStage, example_image, raw_graph, two_stage
 
 from .detectors import (
     DELTAS,
@@ -109,8 +109,8 @@ def short_c4(model: Any) -> None:
 def test_one_stage_head_of_another_kind():
     model = one_stage(dict(type='PAAHead', anchor_generator=ONE_ANCHOR, norm_cfg=dict(type='BN')), 'PAA')
     assert 'PAAHead has a predict_by_feat of its own' in explain_unsupported(model)
-    graph, names = raw_graph(pack(model).model)
-    assert names == [f'output_{kind}_{level}' for kind in range(3) for level in range(3)]
+    graph = raw_graph(pack(model).model, image(64, 96))
+    names = [f'output_{kind}_{level}' for kind in range(3) for level in range(3)]
     assert [value.name for value in graph.graph.output] == names
     for size in ((64, 96), (80, 56)):
         x = torch.cat([image(*size, seed) for seed in range(2)])
@@ -124,8 +124,8 @@ def test_one_stage_head_of_another_kind():
 def test_second_stage_that_is_not_supported_is_left_out():
     model = of_config('coco/faster_rcnn_r18_rebnn_coco', short_c4)
     model.roi_head.mask_head = nn.Identity()
-    graph, names = raw_graph(pack(model).model)
-    assert names == ['output_0_0', 'output_0_1', 'output_1_0']
+    graph = raw_graph(pack(model).model, image(64, 96))
+    assert [value.name for value in graph.graph.output] == ['output_0_0', 'output_0_1', 'output_1_0']
     x = image(64, 96)
     with torch.no_grad():
         (feature,) = model.extract_feat(x)
@@ -137,7 +137,7 @@ def test_second_stage_that_is_not_supported_is_left_out():
 
 def test_a_model_that_needs_more_than_the_image_is_refused():
     with pytest.raises(ValueError, match='Bilinear gives no output for an image alone'):
-        raw_graph(nn.Bilinear(3, 3, 1))
+        raw_graph(nn.Bilinear(3, 3, 1), image(64, 96))
 
 
 def test_a_model_of_one_size_is_traced_at_it():
@@ -150,8 +150,8 @@ def test_a_model_of_one_size_is_traced_at_it():
             return x.flatten(2).mean(2)
 
     with pytest.raises(ValueError, match='Whole gives no output for an image alone: not my size'):
-        raw_graph(Whole())
-    graph, _ = raw_graph(Whole(), torch.zeros(1, 3, 24, 16))
+        raw_graph(Whole(), image(64, 96))
+    graph = raw_graph(Whole(), torch.zeros(1, 3, 24, 16))
     dims = [dim.dim_value for dim in graph.graph.input[0].type.tensor_type.shape.dim]
     assert dims[2:] == [24, 16] and not dims[0]
     x = np.random.default_rng(0).normal(size=(3, 3, 24, 16)).astype(np.float32)
@@ -164,11 +164,11 @@ def test_an_output_that_is_no_tensor_is_named():
             return x, 'text'
 
     with pytest.raises(ValueError, match='Texts gives a str as output_1'):
-        raw_graph(Texts())
+        raw_graph(Texts(), image(64, 96))
 
 
 def test_a_whole_torchvision_detector_is_refused_with_what_to_export():
     detection = pytest.importorskip('torchvision.models.detection')
     detector = detection.ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=2).eval()
     with pytest.raises(ValueError, match=r'^SSD gives a dict as output_0, .* its backbone and head \(docs/plain_pyt'):
-        raw_graph(detector)
+        raw_graph(detector, image(64, 96))
