@@ -15,9 +15,9 @@ from mmengine.registry import DefaultScope
 from torch import Tensor
 
 from rebnn_mm.export import apply_passes, pack
-from rebnn_mm.export.detection import detector_graph
 from rebnn_mm.export.detection.boxes import image_corners
 from rebnn_mm.export.detection.heads import one_stage_detections, pool_regions, proposals, two_stage_detections
+from rebnn_mm.export.detection.whole_graph import detector_graph
 from rebnn_mm.export.difference import agreement
 from rebnn_mm.export.passes import ChannelsLast, FuseBlocks
 

@@ -16,7 +16,7 @@ from mmdet.registry import MODELS, TRANSFORMS
 from mmdet.utils import register_all_modules
 
 from rebnn_mm.export import pack
-from rebnn_mm.export.detection import detector_graph
+from rebnn_mm.export.detection.whole_graph import detector_graph
 from rebnn_mm.export.difference import agreement
 from rebnn_mm.utils.checkpoint import check_checkpoint
 from tests.configs.ssd import narrow
