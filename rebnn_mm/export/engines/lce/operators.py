@@ -234,10 +234,14 @@ def _pool(t: Translator, node: onnx.NodeProto) -> Activation:
     kernel, strides = options['kernel_shape'], options.get('strides', (1, 1))
     if any(dilation != 1 for dilation in options.get('dilations', (1, 1))):
         raise RebnnError(f'{_describe(node)}: pooling with dilation is not translated to TensorFlow Lite')
-    pads, overhang = _pads(node, options), (0, 0)
-    if options.get('ceil_mode', 0):
-        overhang = tuple(-(x.shape[2 + i] + pads[i] + pads[2 + i] - kernel[i]) % strides[i] for i in range(2))
-    spatial = [(x.shape[2 + i] + pads[i] + pads[2 + i] + overhang[i] - kernel[i]) // strides[i] + 1 for i in range(2)]
+    pads = _pads(node, options)
+    spatial, overhang = [], []
+    for size, before, behind, side, stride in zip(x.shape[2:], pads[:2], pads[2:], kernel, strides, strict=True):
+        windows, rest = divmod(before + size + behind - side, stride)
+        # rounded up, without a window that would begin behind the image
+        more = options.get('ceil_mode', 0) and rest and (windows + 1) * stride < before + size
+        spatial.append(windows + 1 + bool(more))
+        overhang.append(stride - rest if more else 0)
     padding = VALID
     if node.op_type == 'MaxPool':
         top, left, bottom, right = pads

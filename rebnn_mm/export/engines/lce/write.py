@@ -17,7 +17,7 @@ from ...exporter import write as write_whole
 from ...options import Options
 from ...report import say
 from ...source import Source
-from ...tasks import Task, task_of
+from ...tasks import task_of
 from ...verify import verify
 from .engine import engine_folder, has_engine, run_engine
 from .operators import Translator
@@ -76,7 +76,7 @@ def _check_graph(source: Source, options: Options, console: Console) -> tuple[on
             f'--format lce writes models with one output, and this one has {len(graph.graph.output)}; use onnx.'
         )
     say(console, f'... comparing with PyTorch on {len(images)} images')
-    verify(graph, source.model, Task(task.name), images)
+    verify(graph, source.model, task, images)
     return graph, images
 
 

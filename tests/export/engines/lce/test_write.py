@@ -105,8 +105,13 @@ def test_vgg_small_is_flattened_in_pytorch_order(run_lce):
         nn.Conv2d(8, 12, 3, groups=4, dilation=2),
         Conv2dAdaptivePadding(8, 8, 3, 2),
         Dense(),
+        nn.MaxPool2d(3, 2, ceil_mode=True),
+        nn.MaxPool2d(2, 2, 1, ceil_mode=True),
     ],
-    ids=['border', 'border of a value', 'depthwise', 'groups', 'border by size', 'parts'],
+    ids=[
+        *('border', 'border of a value', 'depthwise', 'groups', 'border by size', 'parts'),
+        *('pooling over the end', 'pooling without a window behind the end'),
+    ],
 )
 def test_what_released_networks_have(model, run_lce):
     torch.manual_seed(0)
