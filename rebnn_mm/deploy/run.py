@@ -38,6 +38,7 @@ from .draw import can_be_written, save
 from .errors import DeployError, ImageError, first_sentence
 from .image import read_image
 from .loading import load
+from .measurement import measure
 from .model import ImageModel
 from .native import MOST_THREADS
 from .painted import open_output
@@ -177,12 +178,7 @@ def _time_model(args: argparse.Namespace, run: Callable[[], object]) -> list[str
     """Time the whole call for ``--time``, with preparation but without reading the file; to stderr with JSON."""
     if args.time is None:
         return []
-    times = []
-    for number in range(WARM_UP + args.time):
-        start = time.perf_counter()
-        run()
-        if number >= WARM_UP:
-            times.append(1000 * (time.perf_counter() - start))
+    (times,) = measure({args.model: run}, args.time).values()
     how = 'without our kernels' if args.no_library or not library_available() else 'with our kernels'
     threads = f'{args.threads} thread{"s" if args.threads > 1 else ""}'
     median, least, most = statistics.median(times), min(times), max(times)
@@ -190,10 +186,6 @@ def _time_model(args: argparse.Namespace, run: Callable[[], object]) -> list[str
     if args.json:
         print(line, file=sys.stderr)
     return [] if args.json else [line]
-
-
-WARM_UP = 3
-"""Runs before those that ``--time`` counts."""
 
 
 NOTHING = np.zeros((0, 0, 3), np.uint8)
