@@ -15,7 +15,7 @@ from typing import Any
 from .errors import DeployError, ModelFileError, clean_text, first_sentence
 from .metadata import Metadata
 from .whole_file import whole_file
-from .zoo import FOLDER, ROWS, card_entries, cards
+from .zoo import ROWS, card_entries, card_of
 
 SCHEME = 'hf:'
 FILE = 'model.onnx'
@@ -89,7 +89,7 @@ def save_pretrained(
     """
     folder = Path(folder)
     if card is None:
-        card = next((one for one in cards() if str(FOLDER / f'{one["name"]}.onnx') == source), {})
+        card = card_of(source)
     check_card(card)
     text = write_packed_card(metadata, card)
     try:

@@ -20,7 +20,7 @@ from .onnx_file import check_digest, check_packed, read_onnx
 from .operators import check_operators
 from .session import library_problem, open_session
 from .text_classifier import TextClassifier
-from .zoo import in_zoo, like_zoo, zoo_path, zoo_size
+from .zoo import card_of, in_zoo, like_zoo, zoo_path
 
 Loaded = Classifier | Detector | RawModel | TextClassifier
 
@@ -101,7 +101,7 @@ def load(
     model = MODELS[metadata.task](name, metadata, session)
     model.kernels, model.source, model.size, model.providers = use_library, source, size, tuple(providers)
     if isinstance(model, Classifier) and not model.gives_size:
-        model.resize_to(size or zoo_size(source))
+        model.resize_to(size or card_of(source).get('size'))  # that of one file is in its card alone
     elif size is not None:
         raise ModelFileError(f'{name}: size is for a classifier whose file gives its images none; leave it out')
     return model

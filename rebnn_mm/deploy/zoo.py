@@ -73,10 +73,9 @@ def like_zoo(name: str) -> str:
     return f'; did you mean {SCHEME}{close[0]}?' if close else ''
 
 
-def zoo_size(path: str | bytes) -> tuple[int, int] | None:
-    """Width and height of the images that a file of the zoo was trained on, where its card alone says them."""
-    card = next((card for card in cards() if str(FOLDER / f'{card["name"]}.onnx') == path), {})
-    return (card['size'][0], card['size'][1]) if 'size' in card else None
+def card_of(path: str | bytes) -> Card:
+    """The card of a model's file in the zoo; an empty one for any other file."""
+    return next((card for card in cards() if str(FOLDER / f'{card["name"]}.onnx') == path), {})
 
 
 def zoo_lines() -> list[str]:
@@ -106,8 +105,8 @@ def _find_asked(args: argparse.Namespace) -> list[str]:
     path = zoo_path(args.name)
     if args.path:
         return [str(path)]
-    card = next((card for card in cards() if card['name'] == path.stem), None)
-    if card is None:
+    card = card_of(str(path))
+    if not card:
         raise ModelFileError(f'{path.name} is a sample image, which has no card; --path says where it is')
     if args.json:
         return [json.dumps(card, indent=2)]
