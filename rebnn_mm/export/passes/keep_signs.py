@@ -2,28 +2,27 @@
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes import InPlacePass, PassResult
 
 from ..operators import DOMAIN
-from ..rewriting import constant_array, only_use
+from ..rewriting import Rewrite, constant_array, only_use
 
 SATURATED = -5.542572021484375
 """At this number and below, ONNX Runtime's GELU is -0: erf is rounded to -1. PyTorch's is from a number in
 [-5.5426, -5.4896] on, which differs between its vector and scalar code."""
 
 
-class KeepSigns(InPlacePass):
+class KeepSigns(Rewrite):
     """Replace each GELU of which only signs are wanted by a comparison.
 
     GELU(x) is below zero where x is, down to :data:`SATURATED`; there it is zero, whose sign is +1. So before
     binary linear layers without a shift, ``ThresholdedRelu`` with that number gives the same bits.
     """
 
-    def call(self, model: ir.Model) -> PassResult:
-        for node in list(model.graph):
+    def rewrite(self, graph: ir.Graph) -> bool:
+        for node in list(graph):
             if node.op_type == 'Erf' and node.domain == '':
-                _shorten(model.graph, node)
-        return PassResult(model, True)
+                _shorten(graph, node)
+        return True
 
 
 def _shorten(graph: ir.Graph, erf: ir.Node) -> None:

@@ -87,7 +87,7 @@ def _corrects(correction: ir.Value, product: ir.Value) -> bool:
     conv, binary = correction.producer(), product.producer()
     if conv is None or binary is None or conv.op_type != 'Conv' or binary.op_type != 'BinaryConv':
         return False
-    if len(list(correction.uses())) != 1 or len(list(product.uses())) != 1 or conv.inputs[0] is None:
+    if only_use(correction) is None or only_use(product) is None or conv.inputs[0] is None:
         return False
     sums = conv.inputs[0].producer()
     while sums is not None and sums.op_type == 'Pad' and sums.inputs[0] is not None:

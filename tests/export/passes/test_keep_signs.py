@@ -37,7 +37,9 @@ def test_one_comparison_has_the_signs_of_gelu():
 @pytest.mark.slow
 def test_gelu_goes_only_where_nothing_but_its_sign_is_wanted(tmp_path):
     model = classifier(tmp_path / 'plain')
-    kinds = [node.op_type for node in apply_passes(text_graph(pack(model).model), KeepSigns()).graph.node]
+    graph = apply_passes(text_graph(pack(model).model), KeepSigns()).graph
+    assert {tensor.name for tensor in graph.initializer} <= {name for node in graph.node for name in node.input}
+    kinds = [node.op_type for node in graph.node]
     assert 'Erf' not in kinds and kinds.count('ThresholdedRelu') == 1
     linear = {**BINARY['binarize']['linear'], 'activation': dict(type='BinarySign', shift='zero')}
     shifted = classifier(tmp_path / 'shifted', binarize=dict(BINARY['binarize'], linear=linear))
