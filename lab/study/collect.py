@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lab.machine import processor, versions
 from rebnn_mm.analysis.weight_history import read_weight_history
 from rebnn_mm.engine.weight_recorder_hook import RECORD_FILE
 from rebnn_mm.errors import RebnnError
 from rebnn_mm.functional import channel_mean_abs
 from rebnn_mm.utils.checkpoint import latest_checkpoint
-from rebnn_mm.utils.machine import processor, versions
 
 BY_LAYER = ('flip_percent/', 'sequential_flip_percent/')
 """How the recorder's scalars by layer begin; they are read from its own file."""

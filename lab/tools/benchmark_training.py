@@ -36,11 +36,11 @@ from mmengine.runner import Runner
 from rich.console import Console
 from rich.table import Table
 
+from lab.machine import processor, versions
 from lab.tools.training_variants import OURS, VARIANTS, Step, make_step, measure_kept_mib, swap_layers
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.quantizers import MissingHookWarning
 from rebnn_mm.utils.config_file import read_config
-from rebnn_mm.utils.machine import processor, versions
 
 SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
 MINILM = dict(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)

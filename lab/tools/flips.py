@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from lab.machine import versions
 from lab.tools.stand_in_data import put_data_in, with_weights_at_hand
 from rebnn_mm.analysis.flip_measurement import Measurement, NothingToMeasure, Options, measure_flips
 from rebnn_mm.analysis.flip_projection import ENOUGH, round_percent, verdict
@@ -37,7 +38,6 @@ from rebnn_mm.utils.config_file import VARIABLE, check_config_file, config_path,
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data
 from rebnn_mm.utils.encoders import check_encoders
-from rebnn_mm.utils.machine import versions
 
 SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
 
