@@ -2,10 +2,10 @@
 
     rebnn fit my_images
     rebnn fit my_images --base two-stage
-    rebnn fit my_images --no-teacher --epochs 12
+    rebnn fit my_images --teacher --epochs 12
 
-It runs the commands that it prints, each of which works by itself: new-config, train (the full-precision teacher, then
-the 1-bit detector), export, choose and curves. The best epoch by validation AP counts, and training stops early
+It runs the commands that it prints, each of which works by itself: new-config, train (for photographs a full-precision
+teacher first), export, choose and curves. The best epoch by validation AP counts, and training stops early
 when nothing improves. After an interruption the same command goes on; to train again after an edit of
 the config, remove its work_dirs first.
 """
@@ -51,11 +51,10 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('data', type=Path, help='folder with images and annotations (COCO, VOC, YOLO or CSV)')
     add_options(parser)
     parser.add_argument(
-        '--no-teacher',
-        dest='teacher',
-        action='store_false',
-        default=None,
-        help='train the 1-bit detector alone: half the time, and less accurate',
+        '--teacher',
+        action=argparse.BooleanOptionalAction,
+        help='whether a full-precision teacher is trained first, which takes as long again; default: yes, but for '
+        'microscope images and tiny, to which it brought nothing',
     )
     parser.add_argument('--amp', action='store_true', help='train in mixed precision, as rebnn train --amp')
     return resolve_base(parser, parser.parse_args(), teacher=True)

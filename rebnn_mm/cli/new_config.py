@@ -46,7 +46,7 @@ HEADS = ('bbox_head.', 'rpn_head.')
 """Keys of a detector's checkpoint that no classifier has."""
 
 DETECTOR_RATE = 0.2
-"""Of the usual rate, for a detector that starts from another one."""
+"""Of the usual rate, for a detector that starts from one of images like its own."""
 
 WARM_UPS = ('LinearLR', 'ConstantLR', 'QuadraticWarmupLR')
 """Schedules of the first iterations."""
@@ -158,6 +158,10 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
     data = read_annotated(args.data, given)
     scale = tuple(args.size) if args.size else input_size(data)
     augment = args.augment or ('photos' if of_photographs(data) else 'microscope')
+    if args.teacher is None and taught and augment == 'microscope' and args.starts:
+        # From the package's 1-bit start, a teacher brought nothing to images that are no photographs.
+        args.base, args.starts = BASES['tiny'].format(''), {augment: BINARY_STARTS[args.starts[augment]]}
+        bases, configs, taught = {out: args.base}, {out: read_config(config_file(args.base))}, False
     kept = dict(negatives=args.negatives, emptied=not args.negatives)
     sides = input_sides(data, scale)
     labels = [box.name for box in data.boxes('train')]
@@ -175,13 +179,13 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
         begun.merge_from_dict(start_of(configs[first], bases[first], start))
         models[first] = begun.model.to_dict()
         starts.append(start)
-        if 'load_from' in begun:
-            places = {first: begun.load_from}
-            if start in BINARY_STARTS and args.base == BASES['tiny'].format('_taught'):
-                places[out] = BINARY_STARTS[start]
-                starts.append(places[out])
-            rate = f'optim_wrapper = dict({_arguments(begun.optim_wrapper)})\n'
-            begins |= {path: f'load_from = {place!r}\n{rate}' for path, place in places.items()}
+        places = {first: begun.load_from} if 'load_from' in begun else {}
+        if start in BINARY_STARTS and args.base == BASES['tiny'].format('_taught'):
+            places[out] = BINARY_STARTS[start]
+            starts.append(places[out])
+        slower = 'optim_wrapper' in begun and (args.start or augment == 'photos')  # ours saw photographs
+        rate = f'optim_wrapper = dict({_arguments(begun.optim_wrapper)})\n' if slower else ''
+        begins |= {path: f'load_from = {place!r}\n{rate}' for path, place in places.items()}
     if taught:
         models[out] |= {
             'teacher': str(teacher.resolve()),

@@ -31,8 +31,8 @@ STARTS = {
 }
 """What the teacher of a base starts from, by kind of images, if nothing else is asked for."""
 
-BINARY_STARTS = {'rebnn://one_bit_tiny_photos': 'rebnn://one_bit_tiny_photos_1bit'}
-"""The same detector with binary layers, from which the 1-bit detector starts, with such a teacher or without."""
+BINARY_STARTS = dict.fromkeys(STARTS['tiny'].values(), 'rebnn://one_bit_tiny_photos_1bit')
+"""By the start of its teacher, what the 1-bit detector starts from, with such a teacher or without."""
 
 STEPS = 1200
 """As many steps as the detectors of this project are trained from scratch with."""
@@ -57,7 +57,7 @@ def resolve_base(parser: argparse.ArgumentParser, args: argparse.Namespace, teac
     """Fill in the config that a name given as ``--base`` stands for; refuse a flag about a teacher with a config."""
     taught = teacher if args.teacher is None else args.teacher
     starts = STARTS.get(args.base, {}) if args.start is None else {}
-    args.starts = starts if taught else {kind: BINARY_STARTS[v] for kind, v in starts.items() if v in BINARY_STARTS}
+    args.starts = starts if taught else {kind: BINARY_STARTS[start] for kind, start in starts.items()}
     if args.start == 'none':
         args.start = None
     if args.classes and not args.label_with:

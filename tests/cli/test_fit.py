@@ -64,6 +64,24 @@ def test_the_configs_keep_the_best_epoch_and_stop_early(tmp_path, monkeypatch):
     assert list(map(str, fit.write(options(FORMS / 'yolo_roboflow', **ALONE)))) == ['yolo_roboflow.py']
 
 
+@pytest.mark.parametrize(
+    ('words', 'teacher'),
+    [
+        (['--augment', 'photos'], True),
+        (['--augment', 'microscope'], False),
+        (['--augment', 'microscope', '--teacher'], True),
+        (['--augment', 'microscope', '--start', 'none'], True),
+        (['--augment', 'microscope', '--base', 'nano'], True),
+        (['--augment', 'none'], True),
+    ],
+)
+def test_a_teacher_is_trained_where_it_pays(words, teacher, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, 'argv', ['rebnn fit', str(FORMS / 'yolo_roboflow'), *words, *map(str, SMALL)])
+    *before, config = fit.write(fit.parse_args())
+    assert bool(before) == teacher and ('teacher' in Config.fromfile(config).model) == teacher
+
+
 def test_an_edited_config_is_kept(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     _, config = fit.write(options(FORMS / 'yolo_roboflow'))

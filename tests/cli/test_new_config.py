@@ -369,12 +369,12 @@ def test_the_teacher_begins_as_the_detector_that_the_package_holds(base, tmp_pat
         }
 
 
-def test_a_1_bit_detector_without_a_teacher_begins_as_one(tmp_path, capsys):
-    alone = write(tmp_path / 'mine.py')
-    assert alone.load_from == BINARY_STARTS[STARTS['tiny']['photos']]
-    assert alone.optim_wrapper.optimizer.lr == pytest.approx(2e-4)
+@pytest.mark.parametrize(('augment', 'rate'), [('photos', 2e-4), ('microscope', 1e-3), ('none', 1e-3)])
+def test_a_1_bit_detector_without_a_teacher_begins_as_one(augment, rate, tmp_path, capsys):
+    alone = write(tmp_path / 'mine.py', '--augment', augment)
+    assert alone.load_from == BINARY_STARTS[STARTS['tiny'][augment]]
+    assert alone.optim_wrapper.optimizer.lr == pytest.approx(rate)
     assert f'start: {alone.load_from} (learned from photographs with non-commercial terms' in capsys.readouterr().out
-    assert write(tmp_path / 'other.py', '--augment', 'microscope').get('load_from') is None
 
 
 def test_a_student_of_other_binary_layers_begins_as_its_teacher(tmp_path):
@@ -390,7 +390,8 @@ def test_a_student_of_other_binary_layers_begins_as_its_teacher(tmp_path):
 
 @pytest.mark.parametrize('augment', ['microscope', 'none'])
 def test_the_teacher_of_other_images_begins_as_a_classifier(augment, tmp_path):
-    write(tmp_path / 'mine.py', '--teacher', '--augment', augment)
+    student = write(tmp_path / 'mine.py', '--teacher', '--augment', augment)
+    assert student.load_from == BINARY_STARTS[STARTS['tiny'][augment]] and student.optim_wrapper.optimizer.lr == 1e-3
     teacher = Config.fromfile(tmp_path / 'mine_teacher.py')
     assert teacher.get('load_from') is None and teacher.optim_wrapper.optimizer.lr == 1e-3
     backbone = MODELS.build(teacher.model.backbone)
@@ -413,7 +414,7 @@ def test_a_detector_starts_from_all_of_one_of_its_blocks(channels, whole, tmp_pa
 
 @pytest.mark.parametrize(
     'words',
-    [['--teacher', '--start', 'none'], [], ['--base', 'nano', '--teacher']],
+    [['--teacher', '--start', 'none'], ['--start', 'none'], ['--base', 'nano', '--teacher']],
     ids=' '.join,
 )
 def test_others_begin_with_random_weights(words, shipped, tmp_path, capsys):
