@@ -118,6 +118,7 @@ def run(name: str, *words: object, log: Path | None = None) -> None:
 def write(args: argparse.Namespace) -> list[Path]:
     """The configs in the order of training: written, or kept where one has been edited."""
     from rebnn_mm.cli.new_config import config_of, write_configs, written_here
+    from rebnn_mm.utils.config_file import read_config
 
     out = config_of(args)
     if work_dir_of(out).is_dir():
@@ -127,7 +128,7 @@ def write(args: argparse.Namespace) -> list[Path]:
     there = [path for path in (teacher, out) if path.is_file()]
     if out in there and not all(map(written_here, there)):
         print(f'config: {out} is kept as it was edited; options for a new one have no effect')
-        return [out] if args.teacher is False else there
+        return there if 'teacher' in read_config(out).model else [out]
     return write_configs(args, PATIENCE)
 
 
@@ -206,10 +207,11 @@ def show(config: Path, packed: Path, compared: dict[str, Any]) -> None:
 
     print()
     data = Config.fromfile(config)
-    held_out = data.test_dataloader.dataset.ann_file != data.val_dataloader.dataset.ann_file
+    labels = [Path(loader.dataset.ann_file) for loader in (data.val_dataloader, data.test_dataloader)]
+    held_out = len({path.read_bytes() if path.is_file() else path for path in labels}) == 2
     plain_console(width=100).print(table_of(compared, 'test' if held_out else 'validation'))
     if not held_out:
-        print('note: there are no test images; the best epoch was chosen on these images')
+        print('note: no images are for the test alone; the best epoch was chosen on these images')
     if not compared['scores'][compared['keys']['1 bit']]:
         print(f'note: {packed} finds nothing yet: train longer (--epochs)')
     work_dir = work_dir_of(config)

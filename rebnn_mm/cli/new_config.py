@@ -183,7 +183,8 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
         if start in BINARY_STARTS and args.base == BASES['tiny'].format('_taught'):
             places[out] = BINARY_STARTS[start]
             starts.append(places[out])
-        slower = 'optim_wrapper' in begun and (args.start or augment == 'photos')  # ours saw photographs
+        # The package's starts have seen photographs, so other images need the usual rate.
+        slower = 'optim_wrapper' in begun and (args.start or augment == 'photos')
         rate = f'optim_wrapper = dict({_arguments(begun.optim_wrapper)})\n' if slower else ''
         begins |= {path: f'load_from = {place!r}\n{rate}' for path, place in places.items()}
     if taught:

@@ -47,8 +47,8 @@ def parse_args() -> argparse.Namespace:
         '--teacher',
         action='store_true',
         default=None,
-        help='write two configs, a full-precision teacher and the 1-bit student that starts from it: more '
-        'accurate, for twice the training',
+        help='write two configs, a full-precision teacher and the 1-bit student that learns from it: more '
+        'accurate on photographs, for twice the training',
     )
     return resolve_base(parser, parser.parse_args(), teacher=False)
 

@@ -92,6 +92,15 @@ def test_an_edited_config_is_kept(tmp_path, monkeypatch, capsys):
     assert 'yolo_roboflow.py is kept as it was edited' in capsys.readouterr().out
 
 
+def test_an_edited_config_says_whether_it_has_a_teacher(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    teacher, config = fit.write(options(FORMS / 'yolo_roboflow'))
+    fit.write(options(FORMS / 'yolo_roboflow', **ALONE))
+    with config.open('a') as file:
+        file.write('randomness = dict(seed=3)\n')
+    assert fit.write(options(FORMS / 'yolo_roboflow')) == [config] and teacher.is_file()
+
+
 def test_what_is_trained_is_not_trained_again_and_another_config_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (config,) = fit.write(options(FORMS / 'yolo_roboflow', **ALONE))
@@ -223,12 +232,12 @@ def test_the_table_has_a_row_per_class_and_a_column_per_file():
 
 
 @pytest.mark.parametrize('nothing', [False, True])
-@pytest.mark.parametrize('held_out', [False, True])
-def test_a_detector_that_finds_nothing_yet_has_a_table_too(nothing, held_out, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize('test', ['own', 'none', 'alone'])
+def test_a_detector_that_finds_nothing_yet_has_a_table_too(nothing, test, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     data = shutil.copytree(FORMS / 'coco', tmp_path / 'mine')
-    if not held_out:
-        (data / 'annotations/instances_test.json').unlink()
+    if test != 'own':  # alone: the test images are those of validation, too
+        (data / f'annotations/instances_{"test" if test == "none" else "val"}.json').unlink()
     (config,) = fit.write(options(data, **ALONE, out=Path('some/new/folder/mine.py')))
     teacher = {'coco/bbox_mAP': 0.5, 'coco/bbox_mAP_50': 0.8, 'coco/cat_precision': 0.5}
     labels = ('1 bit', 'fp32')
@@ -238,8 +247,8 @@ def test_a_detector_that_finds_nothing_yet_has_a_table_too(nothing, held_out, tm
     capsys.readouterr()
     fit.show(config, Path('mine.onnx'), compared)
     said = capsys.readouterr().out
-    assert f'On the {"test" if held_out else "validation"} images, one thread' in said
-    assert ('note: there are no test images' in said) != held_out
+    assert f'On the {"test" if test == "own" else "validation"} images, one thread' in said
+    assert ('note: no images are for the test alone' in said) == (test != 'own')
     assert ('note: mine.onnx finds nothing yet: train longer (--epochs)' in said) == nothing
     row = next(line for line in said.splitlines() if 'AP, cat' in line)
     assert re.findall('[0-9.]+', row) == ['0.0' if nothing else '50.0', '50.0']
