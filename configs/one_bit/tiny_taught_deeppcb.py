@@ -1,8 +1,0 @@
-_base_ = ['./tiny_deeppcb.py', '../_base_/models/one_bit_taught.py']
-
-# The tiny 1-bit detector with a teacher of its own blocks.
-model = dict(
-    teacher='configs/one_bit/tiny_teacher_deeppcb.py',
-    teacher_checkpoint='work_dirs/tiny_teacher_deeppcb/epoch_5.pth',
-    **_base_.taught,
-)
