@@ -64,7 +64,8 @@ typedef struct {
   /* The integer sums, [n, oh, ow, out_channels] whatever the layout. */
   int32_t* sums;
   /* y = ((a * scale) * mul + add) + residual; + pre; prelu by slope; + post. One value per output channel, the
-   * residual one per output. Then clip, below. y may be the residual's memory; otherwise no output may overlap anything. */
+   * residual one per output. Then clip, below. y may be the residual's memory; otherwise no output may overlap
+   * anything. */
   const float* scale;
   const float* mul;
   const float* add;
@@ -83,8 +84,8 @@ typedef struct {
 
 REBNN_API uint32_t rebnn_abi_version(void);
 
-/* The kernels in use, one of rebnn_isas(). The environment variable REBNN_ISA chooses others, for tests; NULL if it names
- * some that are unknown or that this processor lacks (rebnn_last_error says so). */
+/* The kernels in use, one of rebnn_isas(). The environment variable REBNN_ISA chooses others, for tests; NULL if it
+ * names some that are unknown or that this processor lacks (rebnn_last_error says so). */
 REBNN_API const char* rebnn_isa(void);
 
 /* All that this build has, the fastest first, with ", " in between, whether or not this processor has them. */
@@ -186,8 +187,8 @@ REBNN_API rebnn_status rebnn_roi_align_scratch_size(const rebnn_roi_align_io* io
 REBNN_API rebnn_status rebnn_roi_align_run(const rebnn_roi_align_io* io, void* scratch, size_t scratch_bytes,
                                            const rebnn_parallel* parallel);
 
-/* Attention of signs, docs/operators.md, BinaryAttention. Real tensors are [batch, length, heads, head_size]; length and
- * head_size are at most 2^24. y may not overlap anything. */
+/* Attention of signs, docs/operators.md, BinaryAttention. Real tensors are [batch, length, heads, head_size]; length
+ * and head_size are at most 2^24. y may not overlap anything. */
 typedef struct {
   int64_t batch, length, heads, head_size;
   const float *q, *k, *v;
@@ -259,20 +260,20 @@ REBNN_API rebnn_status rebnn_model_run(const rebnn_model* model, const float* im
 
 /* The most boxes that a run of a detector can find; 0 for a classifier. */
 REBNN_API rebnn_status rebnn_model_most_detections(const rebnn_model* model, int64_t* most);
-/* Runs a detector on one thread. valid_size is the height and width of what is not padding in the image. boxes [most, 4]
- * get left, top, right and bottom in pixels of the image, scores and labels [most] those of each box, best first, and
- * `count` their number. */
+/* Runs a detector on one thread. valid_size is the height and width of what is not padding in the image. boxes [most,
+ * 4] get left, top, right and bottom in pixels of the image, scores and labels [most] those of each box, best first,
+ * and `count` their number. */
 REBNN_API rebnn_status rebnn_model_detect(const rebnn_model* model, const float* image, const int64_t* valid_size,
                                           float* boxes, float* scores, int64_t* labels, int64_t* count, void* scratch,
                                           size_t scratch_bytes);
 
-/* What training does with latent weights [channels, weights], in one pass through memory each. Pointers are not checked;
- * no output may overlap anything. NaN counts as positive, is beyond 1, and goes through sums and maxima. */
+/* What training does with latent weights [channels, weights], in one pass through memory each. Pointers are not
+ * checked; no output may overlap anything. NaN counts as positive, is beyond 1, and goes through sums and maxima. */
 
 /* y = -1 where x < 0, else +1. */
 REBNN_API void rebnn_signs(const float* x, int64_t count, float* y);
 
-/* Weights [channels, in_channels, taps] as rebnn_conv_create takes them: bits [channels, taps, ceil(in_channels / 8)]. */
+/* Weights [channels, in_channels, taps] of rebnn_conv_create as bits [channels, taps, ceil(in_channels / 8)]. */
 REBNN_API void rebnn_pack_weights(const float* weights, int64_t channels, int64_t in_channels, int64_t taps,
                                   uint8_t* bits);
 

@@ -114,8 +114,8 @@ size_t PlannedThreads(const Api& api, const SessionOptions* options) {
   char* end = text;
   const unsigned long count = std::strtoul(text, &end, 10);
   if (text[0] < '0' || text[0] > '9' || *end || count < 1 || count > kMostThreads) {
-    throw Failure{kInvalidArgument, std::string("The session's entry ") + kThreadsKey + " must be a whole number from " +
-                                        "1 to " + std::to_string(kMostThreads) + "."};
+    throw Failure{kInvalidArgument, std::string("The session's entry ") + kThreadsKey +
+                                        " must be a whole number from " + "1 to " + std::to_string(kMostThreads) + "."};
   }
   return count;
 }

@@ -1,5 +1,5 @@
-// The loops over numbers one by one, of which the compiler makes vectors. Like kernels.h, which says why, all of it is in an
-// unnamed namespace.
+// The loops over numbers one by one, of which the compiler makes vectors. Like kernels.h, which says why, all of it is
+// in an unnamed namespace.
 #ifndef REBNN_SRC_ELEMENTS_KERNEL_H_
 #define REBNN_SRC_ELEMENTS_KERNEL_H_
 
@@ -64,7 +64,8 @@ inline void ScaleSums(int64_t columns, const Integers& integers, const int32_t* 
   for (int64_t c = 0; bias && c < columns; ++c) y[c] += bias[c];
 }
 
-inline void RoundSums(int64_t columns, const Integers& integers, const int32_t* __restrict sums, int16_t* __restrict y) {
+inline void RoundSums(int64_t columns, const Integers& integers, const int32_t* __restrict sums,
+                      int16_t* __restrict y) {
   const float low = integers.low, high = integers.high, *factor = integers.factor;
   const int32_t* added = integers.added;
   for (int64_t c = 0; c < columns; ++c) {

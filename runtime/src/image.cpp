@@ -170,8 +170,8 @@ rebnn_status Check(const char* name, const rebnn_image_io* io) {
     }
   }
   if (io->row_bytes < 3 * io->width || Product({io->height, io->row_bytes}) < 0) {
-    return Fail(invalid, "%s: row_bytes is %lld; a row of %lld pixels has three times as many, and memory an end.", name,
-                static_cast<long long>(io->row_bytes), static_cast<long long>(io->width));
+    return Fail(invalid, "%s: row_bytes is %lld; a row of %lld pixels has three times as many, and memory an end.",
+                name, static_cast<long long>(io->row_bytes), static_cast<long long>(io->width));
   }
   if (io->reverse != 0 && io->reverse != 1) {
     return Fail(invalid, "%s: reverse is %d; it must be 0 or 1.", name, static_cast<int>(io->reverse));

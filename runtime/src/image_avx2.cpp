@@ -33,9 +33,11 @@ void Stretch(const uint8_t* row, const Columns& columns, int16_t* line) {
 void Halve(const uint8_t* above, const uint8_t* below, int64_t pixels, int16_t* line) {
   int64_t i = 0;
   for (; i + 1 < pixels; ++i) {
-    const __m128i sums = _mm_add_epi16(_mm_cvtepu8_epi16(Eight(above + 6 * i)), _mm_cvtepu8_epi16(Eight(below + 6 * i)));
+    const __m128i sums =
+        _mm_add_epi16(_mm_cvtepu8_epi16(Eight(above + 6 * i)), _mm_cvtepu8_epi16(Eight(below + 6 * i)));
     const __m128i four = _mm_add_epi16(sums, _mm_srli_si128(sums, 6));
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(line + 4 * i), _mm_srli_epi16(_mm_add_epi16(four, _mm_set1_epi16(2)), 2));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(line + 4 * i),
+                     _mm_srli_epi16(_mm_add_epi16(four, _mm_set1_epi16(2)), 2));
   }
   HalveFrom(i, above, below, pixels, line);
 }

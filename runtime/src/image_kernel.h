@@ -24,7 +24,8 @@ inline void Blend(const int16_t* __restrict above, const int16_t* __restrict bel
                   int64_t pixels, int16_t* __restrict line) {
   const int16_t a = static_cast<int16_t>(of_above), b = static_cast<int16_t>(of_below);
   for (int64_t i = 0; i < 4 * pixels; ++i) {
-    const int16_t upper = static_cast<int16_t>((above[i] * a) >> 16), lower = static_cast<int16_t>((below[i] * b) >> 16);
+    const int16_t upper = static_cast<int16_t>((above[i] * a) >> 16),
+                  lower = static_cast<int16_t>((below[i] * b) >> 16);
     line[i] = static_cast<int16_t>(static_cast<int16_t>(upper + lower + 2) >> 2);
   }
 }

@@ -34,6 +34,8 @@ struct DotSteps {
 
 }  // namespace
 
-void MultiplyBytesWithNeon(const IntegerMatrix& matrix, const ByteRows& rows) { MultiplyRows<DotSteps, 4>(matrix, rows); }
+void MultiplyBytesWithNeon(const IntegerMatrix& matrix, const ByteRows& rows) {
+  MultiplyRows<DotSteps, 4>(matrix, rows);
+}
 
 }  // namespace rebnn

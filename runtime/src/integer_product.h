@@ -1,7 +1,7 @@
-// Rows of whole numbers times a matrix of such: the int8 layers. Both are kept as integers of 16 bits, counted from their
-// zero points, so that a zero is 0 and no sum of two products can be too large, whatever 8 bits hold. Where the processor
-// adds up four products of 8 bits at once (SDOT), rows are made such integers before they are multiplied. What the
-// instruction sets offer.
+// Rows of whole numbers times a matrix of such: the int8 layers. Both are kept as integers of 16 bits, counted from
+// their zero points, so that a zero is 0 and no sum of two products can be too large, whatever 8 bits hold. Where the
+// processor adds up four products of 8 bits at once (SDOT), rows are made such integers before they are multiplied.
+// What the instruction sets offer.
 #ifndef REBNN_SRC_INTEGER_PRODUCT_H_
 #define REBNN_SRC_INTEGER_PRODUCT_H_
 
@@ -11,8 +11,8 @@ namespace rebnn {
 
 constexpr int64_t kIntegerBlock = 8;
 
-// Terms come in parts of two, or of four of 8 bits, that lie next to each other in a row; where fewer are left, the other
-// weights of a part are 0.
+// Terms come in parts of two, or of four of 8 bits, that lie next to each other in a row; where fewer are left, the
+// other weights of a part are 0.
 struct IntegerMatrix {
   int64_t parts, columns;
   const int64_t* places;   // [parts], where a row's numbers lie, from its beginning

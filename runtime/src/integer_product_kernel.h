@@ -1,4 +1,5 @@
-// The loop of a product of whole numbers, for one instruction set: each file that includes this is compiled for its own.
+// The loop of a product of whole numbers, for one instruction set: each file that includes this is compiled for its
+// own.
 #ifndef REBNN_SRC_INTEGER_PRODUCT_KERNEL_H_
 #define REBNN_SRC_INTEGER_PRODUCT_KERNEL_H_
 
@@ -185,7 +186,8 @@ template <class Steps, int kTile, class Number>
 void MultiplyRows(const IntegerMatrix& matrix, const RowsOf<Number>& rows) {
   int64_t column = 0;
   for (; column + kIntegerBlock < matrix.columns; column += 2 * kIntegerBlock) {
-    for (int64_t row = 0; row < rows.count; row += kTile) MultiplyIntegerTile<Steps, 2, kTile>(matrix, rows, row, column);
+    for (int64_t row = 0; row < rows.count; row += kTile)
+      MultiplyIntegerTile<Steps, 2, kTile>(matrix, rows, row, column);
   }
   if (column >= matrix.columns) return;
   for (int64_t row = 0; row < rows.count; row += kTile) MultiplyIntegerTile<Steps, 1, kTile>(matrix, rows, row, column);

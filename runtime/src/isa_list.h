@@ -1,6 +1,6 @@
 // Every instruction set: its name, its kernels, whether this processor has it, and whether it is chosen where nothing
-// is asked for; the fastest first. Included wherever REBNN_X86_64, REBNN_AARCH64, REBNN_ARM (of 32 bits), REBNN_WASM and
-// REBNN_ANY are defined; CMakeLists.txt and tests/run_qemu.sh take the names from these lines.
+// is asked for; the fastest first. Included wherever REBNN_X86_64, REBNN_AARCH64, REBNN_ARM (of 32 bits), REBNN_WASM
+// and REBNN_ANY are defined; CMakeLists.txt and tests/run_qemu.sh take the names from these lines.
 REBNN_X86_64(avx512, kAvx512, HasAvx512() && Has(kHasAvx512Vpopcntdq), true)
 REBNN_X86_64(avx512bw, kAvx512Bw, HasAvx512(), true)
 REBNN_X86_64(avx2, kAvx2, HasAvx2(), true)

@@ -1,5 +1,5 @@
-// The loop over bytes of channels, and differing bits by table, for processors that look bytes up in 16 others but count no
-// bits in vectors.
+// The loop over bytes of channels, and differing bits by table, for processors that look bytes up in 16 others but
+// count no bits in vectors.
 #ifndef REBNN_SRC_LOOKUP_H_
 #define REBNN_SRC_LOOKUP_H_
 

@@ -274,7 +274,8 @@ rebnn_status rebnn_model_detect(const rebnn_model* model, const float* image, co
   if (rebnn_status status = RunSteps(memory)) return status;
   const Tensor* tensors = memory.tensors();
   const int64_t found = tensors[model->scores].dims[0];
-  if (found > model->most_detections || tensors[model->boxes].dims[0] != found || tensors[model->labels].dims[0] != found) {
+  if (found > model->most_detections || tensors[model->boxes].dims[0] != found ||
+      tensors[model->labels].dims[0] != found) {
     return Fail(REBNN_INVALID_ARGUMENT, "%s: the file gives another number of boxes than of scores or labels.", name);
   }
   // A caller looks them up in the names of the classes.

@@ -11,7 +11,13 @@ namespace rebnn {
 namespace {
 
 enum Wire { kVarint = 0, kLength = 2, kFixed32 = 5 };
-enum AttributeType { kRealAttribute = 1, kIntAttribute = 2, kTextAttribute = 3, kTensorAttribute = 4, kIntsAttribute = 7 };
+enum AttributeType {
+  kRealAttribute = 1,
+  kIntAttribute = 2,
+  kTextAttribute = 3,
+  kTensorAttribute = 4,
+  kIntsAttribute = 7
+};
 
 bool Refuse(const char* what) {
   Fail(REBNN_INVALID_ARGUMENT, "rebnn_model_load: %s.", what);
@@ -81,8 +87,8 @@ class Fields {
   const uint8_t* end_;
 };
 
-// Calls `look(field)` for each field of a message until it returns false; false, with a sentence, then and for a damaged
-// message.
+// Calls `look(field)` for each field of a message until it returns false; false, with a sentence, then and for a
+// damaged message.
 template <class Look>
 bool ForEachField(Span message, Look look) {
   Fields field(message);
@@ -116,7 +122,8 @@ bool ReadTensor(Span message, uint8_t** levels, Constant* tensor) {
   const bool read = ForEachField(message, [&](const Fields& field) {
     switch (field.number) {
       case 1:
-        if (tensor->rank == kMostDims) return Refuse("a constant has more than 4 dimensions, which no packed model has");
+        if (tensor->rank == kMostDims)
+          return Refuse("a constant has more than 4 dimensions, which no packed model has");
         return field.Take(&tensor->dims[tensor->rank++]);
       case 2:
         return field.Take(&tensor->type);
@@ -164,7 +171,8 @@ bool ReadNode(Span message, Node* node) {
         node->inputs[node->input_count++] = text;
         return true;
       case 2:
-        if (node->output_count == Node::kMostOutputs) return Refuse("a node has more outputs than any of a packed model");
+        if (node->output_count == Node::kMostOutputs)
+          return Refuse("a node has more outputs than any of a packed model");
         node->outputs[node->output_count++] = text;
         return true;
       case 4:
@@ -219,7 +227,8 @@ bool ReadGraph(Span message, OnnxFile* file) {
   const bool counted = ForEachField(message, [&](const Fields& field) {
     switch (field.number) {
       case 1:
-        return ++nodes <= OnnxFile::kMostNodes || Refuse("the graph has more nodes than any packed model that this reader knows");
+        return ++nodes <= OnnxFile::kMostNodes ||
+               Refuse("the graph has more nodes than any packed model that this reader knows");
       case 5: {
         Span content;
         if (++constants > OnnxFile::kMostConstants) {

@@ -22,7 +22,8 @@ struct Span {
 };
 
 // How a text of the file is printed: "%.*s".
-#define REBNN_TEXT(span) static_cast<int>((span).size < 100 ? (span).size : 100), reinterpret_cast<const char*>((span).data)
+#define REBNN_TEXT(span) \
+  static_cast<int>((span).size < 100 ? (span).size : 100), reinterpret_cast<const char*>((span).data)
 
 // The types that the exporter writes, as TensorProto.DataType numbers them.
 enum DataType { kFloat = 1, kUint8 = 2, kInt8 = 3, kInt32 = 6, kInt64 = 7, kBool = 9, kHalf = 10 };
@@ -81,8 +82,8 @@ struct OnnxFile {
   int64_t image[4];  // its size, -1 where any will do
 };
 
-// Reads a file whose seal and metadata say that it is a packed classifier or detector of format 1. Spans point into it. The result
-// needs FreeFile whether or not it could be read.
+// Reads a file whose seal and metadata say that it is a packed classifier or detector of format 1. Spans point into it.
+// The result needs FreeFile whether or not it could be read.
 rebnn_status ReadFile(Span data, OnnxFile* file);
 void FreeFile(OnnxFile* file);
 

@@ -1,5 +1,5 @@
-// The plan of a packed model: which operator computes each node, and where its numbers lie. Maps lie with their channels
-// last whatever the graph says, so that a Transpose after a convolution costs nothing.
+// The plan of a packed model: which operator computes each node, and where its numbers lie. Maps lie with their
+// channels last whatever the graph says, so that a Transpose after a convolution costs nothing.
 #include "planner.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 using Io = rebnn_conv_io;
 
-// Terms that ONNX Runtime adds up before it adds them to what there is: of a matrix, and of a convolution. In the blocked
-// layout these are the terms of one channel of an image, of eight of a map.
+// Terms that ONNX Runtime adds up before it adds them to what there is: of a matrix, and of a convolution. In the
+// blocked layout these are the terms of one channel of an image, of eight of a map.
 constexpr int64_t kMatrixChunk = 256, kConvChunk = 128, kBlockedChannels = 8;
 // Strides, dilations and pads of convolutions on an image.
 constexpr int64_t kMostStep = 1 << 16;
@@ -235,7 +235,8 @@ bool Planner::AddValue(int index, bool is_bits, std::initializer_list<int64_t> d
   int64_t bytes = is_bits ? 1 : sizeof(float);
   for (int64_t size : dims) {
     bytes = Product({bytes, size});
-    if (size < 1 || bytes < 0 || bytes > PTRDIFF_MAX / 4) return Refuse("gives a map larger than memory can be, or none");
+    if (size < 1 || bytes < 0 || bytes > PTRDIFF_MAX / 4)
+      return Refuse("gives a map larger than memory can be, or none");
     value->dims[value->rank++] = size;
   }
   value->is_bits = is_bits;
@@ -255,7 +256,8 @@ bool Planner::MakeConstant() {
   if (!value) return false;
   if (!is_cast) {
     Constant fill = {};
-    if (!Weights(0, kInt64, 1, &from) || !node_->attributes.Tensor("value", &fill)) return Refuse("has no shape or value");
+    if (!Weights(0, kInt64, 1, &from) || !node_->attributes.Tensor("value", &fill))
+      return Refuse("has no shape or value");
     if (fill.type != kFloat || fill.raw.size != sizeof(float) || from.dims[0] > kMostDims) {
       return Refuse("does not make real numbers of at most 4 dimensions");
     }
@@ -304,7 +306,8 @@ bool Planner::BinaryConv(bool is_packed, bool is_block, bool clips) {
     return false;
   }
   if (!layout.Is("NHWC")) return Refuse("does not have its channels last");
-  if (channels < 1 || channels > kMaxSide || desc.group < 1 || desc.group > kMaxSide || pad_value < -1 || pad_value > 1) {
+  if (channels < 1 || channels > kMaxSide || desc.group < 1 || desc.group > kMaxSide || pad_value < -1 ||
+      pad_value > 1) {
     return Refuse("has channels, group or pad_value out of range");
   }
   if (is_packed && desc.group != 1) return Refuse("has packed input and groups");
@@ -505,7 +508,8 @@ bool Planner::Conv() {
   Constant weights;
   const Value* x = Find(node_->inputs[0]);
   if (x && x->integers != kNoBuffer) return IntegerConv(*x);
-  const bool is_map = x && x->buffer >= kGivenBuffers && !x->is_last && !x->is_sums && x->type == kFloat && x->rank == 4;
+  const bool is_map =
+      x && x->buffer >= kGivenBuffers && !x->is_last && !x->is_sums && x->type == kFloat && x->rank == 4;
   Begin(is_map ? Work::kMapConv : Work::kImageConv);
   if (!is_map) x = Image(0);
   if (!x || !node_->attributes.Int("group", 1, &group) || !Weights(1, kFloat, 4, &weights)) return false;
@@ -883,8 +887,8 @@ bool Planner::Plan(int64_t h, int64_t w) {
     return PlaceBuffers();
   }
   const Value* scores = Find(file_.outputs[0]);
-  if (!scores || scores->type != kFloat || scores->is_bits || scores->buffer < kGivenBuffers || scores->constant.type || scores->rank != 2 ||
-      scores->dims[0] != 1 || scores->counted >= 0) {
+  if (!scores || scores->type != kFloat || scores->is_bits || scores->buffer < kGivenBuffers || scores->constant.type ||
+      scores->rank != 2 || scores->dims[0] != 1 || scores->counted >= 0) {
     Fail(REBNN_INVALID_ARGUMENT, "rebnn_model_load: no node of the file gives its scores.");
     return false;
   }

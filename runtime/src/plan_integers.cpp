@@ -1,5 +1,5 @@
-// The plan of int8 layers: QuantizeLinear and DequantizeLinear before and after Conv and MatMul. Quantised maps and weights
-// are counted from their zero points. Sums are exact, and are scaled and rounded in the order of ONNX Runtime.
+// The plan of int8 layers: QuantizeLinear and DequantizeLinear before and after Conv and MatMul. Quantised maps and
+// weights are counted from their zero points. Sums are exact, and are scaled and rounded in the order of ONNX Runtime.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -14,8 +14,8 @@ constexpr int64_t kMiddleLevel = 128;
 // Of terms, so that their sum is an int32 whatever the numbers are.
 constexpr int64_t kMostDepth = 32768;
 
-// Bytes of so many whole numbers, in whole lines of the cache: a product reads the second number of a pair even where it
-// has none.
+// Bytes of so many whole numbers, in whole lines of the cache: a product reads the second number of a pair even where
+// it has none.
 int64_t RoomOf(int64_t count) {
   return CeilDiv((count + 1) * static_cast<int64_t>(sizeof(int16_t)), kAlignment) * int64_t{kAlignment};
 }
@@ -48,7 +48,8 @@ const float* Planner::Factors(const Value& weights, int64_t columns, float x_uni
   auto factors = static_cast<float*>(Keep(room, sizeof(float)));
   if (!factors) return nullptr;
   std::fill(factors, factors + room, 0.0f);
-  for (int64_t i = 0; i < columns; ++i) factors[i] = x_unit * NumberAt(weights.units, PlaceOf(weights.units, i)) / y_unit;
+  for (int64_t i = 0; i < columns; ++i)
+    factors[i] = x_unit * NumberAt(weights.units, PlaceOf(weights.units, i)) / y_unit;
   return factors;
 }
 
@@ -221,7 +222,8 @@ bool Planner::Dequantize() {
                  *zeros = FindConstant(node_->inputs[2]);
   if (!units || !zeros || units->type != kFloat) return Refuse("has no constant scale and zero point");
   if (numbers) {
-    if ((numbers->type != kInt8 && numbers->type != kInt32) || numbers->raw.size == 0) return Refuse("does not read integers");
+    if ((numbers->type != kInt8 && numbers->type != kInt32) || numbers->raw.size == 0)
+      return Refuse("does not read integers");
     Value* y = NewValue(0);
     if (!y) return false;
     y->constant = *numbers;

@@ -1,5 +1,5 @@
-// The plan of the small tensors of a detector. What does not depend on the image is computed here, by the same code that
-// computes the rest in a run.
+// The plan of the small tensors of a detector. What does not depend on the image is computed here, by the same code
+// that computes the rest in a run.
 #include <algorithm>
 #include <cstring>
 

@@ -1,5 +1,5 @@
-// Makes the plan of a packed model: plan.cpp of its maps, plan_integers.cpp of its int8 layers, plan_tensors.cpp of what
-// a detector does with the scores and boxes of its maps.
+// Makes the plan of a packed model: plan.cpp of its maps, plan_integers.cpp of its int8 layers, plan_tensors.cpp of
+// what a detector does with the scores and boxes of its maps.
 #ifndef REBNN_SRC_PLANNER_H_
 #define REBNN_SRC_PLANNER_H_
 
@@ -24,8 +24,8 @@ struct Value {
   int buffer, step;         // that it lies in, and that writes it
   int tensor;               // its number among those, -1 if it has none
   int counted;              // the tensor that says how many images it has in a run, -1 if always dims[0]
-  // A quantised map: the buffer of its whole numbers, counted from the zero point, and what each stands for. Where it is
-  // read as real numbers, too, it also has a buffer of those.
+  // A quantised map: the buffer of its whole numbers, counted from the zero point, and what each stands for. Where it
+  // is read as real numbers, too, it also has a buffer of those.
   int integers;
   float unit;
   bool is_sums;    // of an int8 convolution; they wait to be quantised
@@ -110,8 +110,8 @@ class Planner {
   // Terms are taken in the order of `terms`, or in that of the weights.
   bool MakeMatrix(const Constant& weights, int64_t depth, int64_t columns, int64_t term_step, int64_t column_step,
                   const int64_t* terms = nullptr);
-  // The matrix of an int8 layer, from the integers of a DequantizeLinear: how far these go from one to the next along each
-  // side, and where a row has the numbers of a tap. `zero` is the zero point of the map.
+  // The matrix of an int8 layer, from the integers of a DequantizeLinear: how far these go from one to the next along
+  // each side, and where a row has the numbers of a tap. `zero` is the zero point of the map.
   struct Steps {
     int64_t column, channel, tap;
   };

@@ -183,8 +183,9 @@ ConvBytes BytesOf(const rebnn_conv_desc& desc, const Kernels& kernels) {
   const int64_t channels = CeilDiv(desc.in_channels / desc.group, 8 * kernels.word_bytes) * kernels.word_bytes;
   const int64_t lanes = CeilDiv(desc.out_channels / desc.group, kernels.block_lanes) * kernels.block_lanes;
   const bool bordered = desc.pad_value != 0 && (desc.pad[0] | desc.pad[1] | desc.pad[2] | desc.pad[3]) != 0;
-  return {Product({desc.group, lanes, desc.kernel[0], desc.kernel[1], channels}),
-          Product({desc.group, lanes, desc.kernel[0] + 1, desc.kernel[1] + 1, bordered ? int64_t{sizeof(int32_t)} : 0})};
+  return {
+      Product({desc.group, lanes, desc.kernel[0], desc.kernel[1], channels}),
+      Product({desc.group, lanes, desc.kernel[0] + 1, desc.kernel[1] + 1, bordered ? int64_t{sizeof(int32_t)} : 0})};
 }
 
 }  // namespace rebnn

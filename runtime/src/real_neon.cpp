@@ -17,7 +17,9 @@ const StemKernels kNeonStem = StemEngine<FloatProducts<4, 2, 4>>::Kernels("float
 
 void AlignWithNeon(const Region& region) { Align<4, 4>(region); }
 
-void MultiplyIntegersWithNeon(const IntegerMatrix& matrix, const IntegerRows& rows) { MultiplyIntegers<2>(matrix, rows); }
+void MultiplyIntegersWithNeon(const IntegerMatrix& matrix, const IntegerRows& rows) {
+  MultiplyIntegers<2>(matrix, rows);
+}
 #endif
 
 }  // namespace rebnn

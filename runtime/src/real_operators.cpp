@@ -46,7 +46,8 @@ int8_t* CopyShifted(int64_t count, const int16_t* x, int8_t shift, int8_t* y) {
 // Copies a map, each number `zero` more than before, with that around it; where its end is.
 template <class From, class To>
 To* PadMap(const Windows& windows, const From* x, To zero, To* scratch) {
-  const int64_t channels = windows.channels, row_size = windows.Padded(1) * channels, width = windows.size[1] * channels;
+  const int64_t channels = windows.channels, row_size = windows.Padded(1) * channels,
+                width = windows.size[1] * channels;
   const int64_t left = windows.pad[1] * channels;
   To* to = std::fill_n(scratch, windows.pad[0] * row_size, zero);
   for (int64_t row = 0; row < windows.size[0]; ++row, x += width) {
@@ -147,8 +148,8 @@ void QuantizeImage(int64_t channels, int64_t pixels, float unit, const Integers&
   }
 }
 
-void ConvolveImage(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x, float* y,
-                   float* scratch) {
+void ConvolveImage(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x,
+                   float* y, float* scratch) {
   const int64_t h = windows.Padded(0), w = windows.Padded(1), width = windows.size[1];
   std::memset(scratch, 0, windows.channels * h * w * sizeof(float));
   for (int64_t c = 0; c < windows.channels; ++c) {

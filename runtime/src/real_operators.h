@@ -40,8 +40,8 @@ void ConvolveIntegers(const RealKernels& kernels, const IntegerMatrix& matrix, c
 void QuantizeImage(int64_t channels, int64_t pixels, float unit, const Integers& integers, const float* x, int16_t* y);
 
 // A convolution of an image; scratch for the padded image.
-void ConvolveImage(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x, float* y,
-                   float* scratch);
+void ConvolveImage(const RealKernels& kernels, const RealMatrix& matrix, const Windows& windows, const float* x,
+                   float* y, float* scratch);
 
 void MaxPool(const Windows& windows, const float* x, float* y);
 

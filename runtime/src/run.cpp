@@ -85,7 +85,8 @@ rebnn_status CheckPointers(const rebnn_conv_io& io) {
   }
   if (!io.sums && !io.y && !io.y_bits) return Fail(invalid, "%s: none of sums, y and y_bits is given.", name);
   if (io.next_shift && !io.y_bits) return Fail(invalid, "%s: next_shift is given without y_bits.", name);
-  if (!io.y && !io.y_bits && (io.scale || io.mul || io.add || io.residual || io.pre || io.slope || io.post || io.clip)) {
+  if (!io.y && !io.y_bits &&
+      (io.scale || io.mul || io.add || io.residual || io.pre || io.slope || io.post || io.clip)) {
     return Fail(invalid, "%s: steps after the sum are given, but neither y nor y_bits.", name);
   }
   const rebnn_status status = CheckAligned(name, {{"x", io.x},

@@ -1,5 +1,5 @@
-// WebAssembly with vectors of 128 bits, which every browser has had since 2023: a register holds 8 channels of 16 output
-// channels.
+// WebAssembly with vectors of 128 bits, which every browser has had since 2023: a register holds 8 channels of 16
+// output channels.
 #include <wasm_simd128.h>
 
 #include "attention.h"
@@ -122,7 +122,8 @@ struct Simd128 {
         for (int q = 0; q < Q; ++q) {
           const Wide words = wide[p][q];
           const v128_t added[kParts] = {wasm_u32x4_extend_low_u16x8(words.low), wasm_u32x4_extend_high_u16x8(words.low),
-                                        wasm_u32x4_extend_low_u16x8(words.high), wasm_u32x4_extend_high_u16x8(words.high)};
+                                        wasm_u32x4_extend_low_u16x8(words.high),
+                                        wasm_u32x4_extend_high_u16x8(words.high)};
           REBNN_UNROLL
           for (int i = 0; i < kParts; ++i) counts[p][q].part[i] = wasm_i32x4_add(counts[p][q].part[i], added[i]);
           wide[p][q] = {zero, zero};

@@ -323,7 +323,8 @@ const char* Shape(const TensorNode& node, const Tensor* const* x, Tensor* const*
 
 const char* ReshapeSizes(const TensorNode&, const Tensor* const* x, Tensor* const* y) {
   const Tensor& shape = *x[1];
-  if (!HasInts(shape, 1) || shape.rank != 1 || shape.dims[0] > kMostDims) return "has no constant size of 4 dimensions or fewer";
+  if (!HasInts(shape, 1) || shape.rank != 1 || shape.dims[0] > kMostDims)
+    return "has no constant size of 4 dimensions or fewer";
   const int64_t count = x[0]->Count();
   int64_t known = 1;
   int rest = -1;
@@ -383,10 +384,12 @@ const char* SqueezeSizes(const TensorNode&, const Tensor* const* x, Tensor* cons
 const char* RangeSizes(const TensorNode&, const Tensor* const* x, Tensor* const* y) {
   int64_t count = 0;
   for (int i = 0; i < 3; ++i) {
-    if (!IsCount(*x[i]) || x[i]->rank != 0 || (i != 1 && !x[i]->data)) return "does not count integers from one to another";
+    if (!IsCount(*x[i]) || x[i]->rank != 0 || (i != 1 && !x[i]->data))
+      return "does not count integers from one to another";
   }
   const int64_t start = x[0]->ints()[0], end = x[1]->Largest()[0], step = x[2]->ints()[0];
-  if (start < 0 || step < 1 || start > kMaxSide || step > kMaxSide || end > kMaxSide) return "counts further than sizes go";
+  if (start < 0 || step < 1 || start > kMaxSide || step > kMaxSide || end > kMaxSide)
+    return "counts further than sizes go";
   if (end > start) count = CeilDiv(end - start, step);
   SetShape(y[0], kInt64, {count});
   return nullptr;
@@ -474,7 +477,8 @@ const char* ConcatSizes(const TensorNode& node, const Tensor* const* x, Tensor* 
   for (int i = 1; i < node.input_count; ++i) {
     if (x[i]->type != x[0]->type || x[i]->rank != x[0]->rank) return "has inputs of two types";
     for (int other = 0; other < x[0]->rank; ++other) {
-      if (other != axis && x[i]->dims[other] != x[0]->dims[other]) return "has inputs of sizes that do not suit each other";
+      if (other != axis && x[i]->dims[other] != x[0]->dims[other])
+        return "has inputs of sizes that do not suit each other";
     }
     if ((y[0]->dims[axis] += x[i]->dims[axis]) > kMaxSide) return "makes a size out of range";
   }
@@ -496,7 +500,8 @@ const char* Concat(const TensorNode& node, const Tensor* const* x, Tensor* const
 
 const char* SplitSizes(const TensorNode& node, const Tensor* const* x, Tensor* const* y) {
   const int axis = AxisOf(node.axis, x[0]->rank);
-  if (axis < 0 || x[0]->dims[axis] % kMostOutputs || node.to != kMostOutputs) return "does not split an axis into two halves";
+  if (axis < 0 || x[0]->dims[axis] % kMostOutputs || node.to != kMostOutputs)
+    return "does not split an axis into two halves";
   for (int part = 0; part < kMostOutputs; ++part) {
     CopyShape(*x[0], y[part]);
     y[part]->dims[axis] /= kMostOutputs;

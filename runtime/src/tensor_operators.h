@@ -1,6 +1,6 @@
-// Operators on the small tensors between the maps of a detector and its boxes. Their sizes may differ from run to run, so
-// each tensor carries its own; the plan asks for the largest ones, and what is the same in every run is computed by the
-// same code once, when the file is loaded.
+// Operators on the small tensors between the maps of a detector and its boxes. Their sizes may differ from run to run,
+// so each tensor carries its own; the plan asks for the largest ones, and what is the same in every run is computed by
+// the same code once, when the file is loaded.
 #ifndef REBNN_SRC_TENSOR_OPERATORS_H_
 #define REBNN_SRC_TENSOR_OPERATORS_H_
 

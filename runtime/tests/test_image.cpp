@@ -40,7 +40,8 @@ struct Case {
     // No byte after the last pixel.
     image.resize((io.height - 1) * io.row_bytes + 3 * io.width);
     const bool extreme = Between(random, 0, 3) == 0;
-    for (uint8_t& byte : image) byte = static_cast<uint8_t>(extreme ? 255 * Between(random, 0, 1) : Between(random, 0, 255));
+    for (uint8_t& byte : image)
+      byte = static_cast<uint8_t>(extreme ? 255 * Between(random, 0, 1) : Between(random, 0, 255));
     for (int i = 0; i < 9; ++i) constants.push_back(static_cast<float>(Between(random, 1, 99999)) / 700.0f);
     y.assign(3 * io.size[0] * io.size[1], std::numeric_limits<float>::quiet_NaN());
     io.image = image.data();
@@ -108,9 +109,9 @@ void Compare(Random& random) {
     for (int64_t row = 0; row < one.io.size[0]; ++row) {
       for (int64_t column = 0; column < one.io.size[1]; ++column, ++found) {
         const float expected = one.Expected(c, row, column);
-        CHECK(*found == expected, "%" PRId64 "x%" PRId64 " to %" PRId64 "x%" PRId64 ": %g in place of %g at %d, %" PRId64
-              ", %" PRId64, one.io.width, one.io.height, one.io.resized[1], one.io.resized[0], *found, expected, c, row,
-              column);
+        CHECK(*found == expected,
+              "%" PRId64 "x%" PRId64 " to %" PRId64 "x%" PRId64 ": %g in place of %g at %d, %" PRId64 ", %" PRId64,
+              one.io.width, one.io.height, one.io.resized[1], one.io.resized[0], *found, expected, c, row, column);
       }
     }
   }

@@ -74,7 +74,8 @@ int64_t Sum(const Layer& layer, int64_t row, int64_t column, int64_t c) {
   int64_t sum = 0;
   for (int64_t i = 0; i < windows.kernel[0]; ++i) {
     for (int64_t j = 0; j < windows.kernel[1]; ++j) {
-      const int64_t y = row * windows.stride[0] + i - windows.pad[0], x = column * windows.stride[1] + j - windows.pad[1];
+      const int64_t y = row * windows.stride[0] + i - windows.pad[0],
+                    x = column * windows.stride[1] + j - windows.pad[1];
       if (y < 0 || x < 0 || y >= windows.size[0] || x >= windows.size[1]) continue;
       for (int64_t channel = 0; channel < layer.channels; ++channel) {
         const int64_t tap = i * windows.kernel[1] + j;
@@ -98,9 +99,10 @@ void Try(const rebnn::RealKernels& kernels, const Layer& layer, int64_t terms) {
   const rebnn::Integers integers = {factor.data(), added.data(), bias.data(), -kMost, kMost};
   std::vector<int32_t> sums(static_cast<size_t>(rebnn::IntegerScratch(layer.columns)) / sizeof(int32_t));
   const bool is_product = layer.Taps() == 1 && windows.pad[0] == 0;
-  const auto scratch_bytes = static_cast<size_t>(
-      is_product ? rebnn::ByteScratch(layer.channels)
-                 : (windows.Padded(0) * windows.Padded(1) * layer.channels + 1) * static_cast<int64_t>(sizeof(int16_t)));
+  const auto scratch_bytes =
+      static_cast<size_t>(is_product ? rebnn::ByteScratch(layer.channels)
+                                     : (windows.Padded(0) * windows.Padded(1) * layer.channels + 1) *
+                                           static_cast<int64_t>(sizeof(int16_t)));
   std::vector<int16_t> scratch(scratch_bytes / sizeof(int16_t) + 1);
   std::vector<int16_t> y(static_cast<size_t>(pixels * layer.columns));
   std::vector<float> reals(y.size());
@@ -119,7 +121,8 @@ void Try(const rebnn::RealKernels& kernels, const Layer& layer, int64_t terms) {
     if (is_product) {
       const float expected = static_cast<float>(sum + 3) * kFactor + 0.5f;
       CHECK(reals[static_cast<size_t>(i)] == expected, "%lld channels, %lld columns, parts of %lld: %g, not %g",
-            (long long)layer.channels, (long long)layer.columns, (long long)terms, reals[static_cast<size_t>(i)], expected);
+            (long long)layer.channels, (long long)layer.columns, (long long)terms, reals[static_cast<size_t>(i)],
+            expected);
     } else {
       // To the nearest, and to an even one from the middle.
       int64_t expected = (sum + 3 + kHalf) >> kShift;
@@ -153,7 +156,8 @@ int main(int argc, char** argv) {
         }
         const auto zero = static_cast<int>(layer.zero);
         for (int64_t i = 0; i < layer.windows.size[0] * layer.windows.size[1] * channels; ++i) {
-          layer.map.push_back(static_cast<int16_t>(between(0, 9) ? between(0, 255) - zero : (between(0, 1) ? 255 : 0) - zero));
+          layer.map.push_back(
+              static_cast<int16_t>(between(0, 9) ? between(0, 255) - zero : (between(0, 1) ? 255 : 0) - zero));
         }
         for (int64_t i = 0; i < columns * layer.Taps() * channels; ++i) {
           layer.weights.push_back(static_cast<int16_t>(between(0, 9) ? between(-128, 127) : -128));
@@ -163,6 +167,7 @@ int main(int argc, char** argv) {
       }
     }
   }
-  std::printf("%lld layers%s, every number is equal\n", static_cast<long long>(cases), has_bytes ? " of both forms" : "");
+  std::printf("%lld layers%s, every number is equal\n", static_cast<long long>(cases),
+              has_bytes ? " of both forms" : "");
   return 0;
 }

@@ -3,8 +3,8 @@
 //
 //     test_model model.onnx count seed
 //
-// First every beginning of the file (some thousands of a long one) and `count` files with flipped bits, which must all be
-// refused. Then `count` files that were changed and sealed again, for which any answer will do.
+// First every beginning of the file (some thousands of a long one) and `count` files with flipped bits, which must all
+// be refused. Then `count` files that were changed and sealed again, for which any answer will do.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
