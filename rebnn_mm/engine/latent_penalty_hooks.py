@@ -101,13 +101,13 @@ class UnitMagnitudeHook(LatentPenaltyHook):
             )
         super().__init__()
         self.weight = weight
-        self._count = 0
+        self._counts: dict[int, int] = {}
 
     def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        self._count += len(layers)
+        self._counts[id(optimizer)] = len(layers)
 
     def gradient(self, layer: BinaryLayer) -> Tensor:
-        return unit_magnitude_gradient(layer.weight, self._count, self.weight)
+        return unit_magnitude_gradient(layer.weight, sum(self._counts.values()), self.weight)
 
 
 def dampening_gradient(weight: Tensor, values: Tensor, strength: float) -> Tensor:

@@ -29,6 +29,7 @@ class StepHook(Hook):
         """The share of the training that is over."""
 
     def before_train(self, runner: Runner) -> None:
+        self.after_train(runner)  # where an error has ended a training before
         found: dict[int, tuple[str, BinaryLayer]] = {}
         for name, module in unwrap_model(runner.model).named_modules():
             if isinstance(module, BinaryLayer) and module.weight_bits == 1 and module.weight.requires_grad:

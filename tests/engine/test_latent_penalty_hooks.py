@@ -95,6 +95,20 @@ def test_a_weight_that_layers_share_is_dampened_once():
     torch.testing.assert_close(weight.detach(), expected, rtol=1e-12, atol=1e-14)
 
 
+def test_a_second_training_has_the_penalty_once():
+    """Also where an error has ended the first one, after which no hook is told."""
+    layer = XNORLinear(5, 5, bias=False).double()
+    wrapper = OptimWrapper(torch.optim.SGD([layer.weight], lr=1.0))
+    hook = UnitMagnitudeHook(weight=0.2)
+    for _ in range(2):
+        hook.before_train(SimpleNamespace(model=layer, optim_wrapper=wrapper, iter=0, max_iters=8))
+    w = layer.weight.detach().clone()
+    layer.weight.grad = torch.zeros_like(w)
+    wrapper.optimizer.step()
+    expected = w - unit_magnitude_gradient(w, 1, 0.2)
+    torch.testing.assert_close(layer.weight.detach(), expected, rtol=1e-12, atol=1e-14)
+
+
 def test_two_values_on_one_side_of_zero_are_refused(tmp_path):
     def adabin(*args, **options):
         return BinaryConv2d(*args, weight='AdaBinWeight', activation='AdaBinActivation', **options)
