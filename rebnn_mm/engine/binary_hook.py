@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from mmengine.dist import broadcast
-from mmengine.hooks import Hook, LoggerHook
+from mmengine.hooks import EMAHook, Hook, LoggerHook
 from mmengine.logging import print_log
 from mmengine.model import BaseModel, is_model_wrapper
 from mmengine.optim import OptimWrapper
@@ -88,6 +88,11 @@ class BinaryHook(Hook):
         self.check(model, wrappers)
         self._warn_of_frozen_parts(model)
         self.driver = MethodDriver(model)
+        # With update_buffers=True it would average rotations, and an average of them is none.
+        for averaged in (hook.ema_model.module for hook in runner.hooks if isinstance(hook, EMAHook)):
+            for own, other in zip(model.modules(), averaged.modules(), strict=True):
+                if isinstance(own, Quantizer):
+                    other._buffers = own._buffers
         for wrapper in wrappers:
             self.driver.attach(wrapper.optimizer, resumed=runner.iter > 0)
             steps = runner.max_iters // getattr(wrapper, '_accumulative_counts', 1)

@@ -200,6 +200,15 @@ class RBNNWeight(SharpeningQuantizer, LearnedScaleWeight):
         self.left: Tensor
         self.right: Tensor
 
+    def train(self, mode: bool = True) -> 'RBNNWeight':
+        """Refuse to evaluate with an average of rotations, which is none."""
+        for matrix in (self.left, self.right):
+            if not (mode or matrix.is_meta or (matrix.float().square().sum(dim=0) > 0.95).all()):
+                raise RebnnError(
+                    'RBNNWeight: its rotation was averaged, so it is none. Average without use_buffers=True.'
+                )
+        return super().train(mode)
+
     def latent(self, weight: Tensor) -> Tensor:
         v = standardise(weight, channel_dims(weight))
         turned = rotate(self._fold(v), self.left.to(v), self.right.to(v)).view_as(v)

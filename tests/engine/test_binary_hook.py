@@ -10,6 +10,7 @@ from torch import nn
 
 from rebnn_mm.engine import BinaryHook, MethodDriver
 from rebnn_mm.layers import BinaryConv2d
+from rebnn_mm.methods import RBNNConv2d
 from tests import two_processes
 from tests.engine.small_runner import Images, SmallClassifier, log_text, trained
 
@@ -195,3 +196,16 @@ def test_quantizers_of_a_model_without_binary_layers_follow_their_schedule(tmp_p
     trained(tmp_path / 'run', model, epochs=5, hook='BinaryHook')
     assert float(model.attention.sharpness) > start
     assert 'has no binary layer' not in log_text(tmp_path / 'run')
+
+
+def test_rotations_are_not_averaged(tmp_path):
+    ema = dict(type='EMAHook', momentum=0.3, update_buffers=True)
+    options = dict(hook=None, custom_hooks=[dict(type='BinaryHook'), ema], epochs=2)
+    model = trained(tmp_path / 'run', SmallClassifier(RBNNConv2d), **options).model
+    saved = torch.load(tmp_path / 'run' / 'epoch_2.pth', weights_only=False)['state_dict']
+    key = 'conv1.weight_quantizer.right'
+    assert torch.equal(saved[key], model.state_dict()[key])
+    assert not torch.equal(saved['bn1.running_mean'], model.bn1.running_mean)
+    resumed = trained(tmp_path / 'run', SmallClassifier(RBNNConv2d), **{**options, 'epochs': 3}, resume=True).model
+    resumed.load_state_dict(torch.load(tmp_path / 'run' / 'epoch_3.pth', weights_only=False)['state_dict'])
+    resumed.eval()

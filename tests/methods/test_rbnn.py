@@ -5,6 +5,7 @@ import pytest
 import torch
 from mmcv.cnn import build_conv_layer
 from torch.nn import functional
+from torch.optim.swa_utils import AveragedModel
 
 from rebnn_mm.functional import sign, sign_approx
 from rebnn_mm.methods import RBNNConv2d, RBNNLinear, RBNNSign, RBNNWeight
@@ -360,3 +361,18 @@ def test_alpha_is_started_from_the_loaded_weight_and_the_rotation_is_kept():
     x = torch.randn(1, 4, 5, 5)
     assert torch.equal(target.eval()(x), source.eval()(x))
     assert target.weight_quantizer.alpha.eq(0.5).all()
+
+
+def test_an_average_of_rotations_is_not_evaluated():
+    torch.manual_seed(0)
+    for use_buffers in (False, True):
+        layer = RBNNLinear(6, 4)
+        averaged = AveragedModel(layer, use_buffers=use_buffers)
+        for _ in range(3):
+            layer.weight_quantizer.left.copy_(random_rotation(2))
+            averaged.update_parameters(layer)
+        if use_buffers:
+            with pytest.raises(ValueError, match='RBNNWeight: its rotation was averaged.*without use_buffers=True'):
+                averaged.eval()
+        else:
+            averaged.half().eval()
