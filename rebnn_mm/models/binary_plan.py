@@ -23,7 +23,7 @@ from .data_flow import CannotCopy, DataFlow
 Config = Mapping[str, Any]
 Example = Tensor | Mapping[str, Any]
 
-NOT_CALLED = 'not called'
+NOT_CALLED, READ = 'not called', 'its weight is used by a function, too'
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def plan_binary(
     - is followed by neither norm, nor activation, nor another product (output layer: a predictor, or a gate),
     - is not called, or computes something of its own (a subclass with its own forward, a transposed or deformable
       convolution),
-    - has one input channel for each output (depthwise), or shares its weight with another layer,
+    - has one input channel for each output (depthwise), or shares a parameter with another module or function,
     - is named in ``keep_real``.
 
     Args and errors are those of :func:`rebnn_mm.binarize`.
@@ -233,14 +233,15 @@ def why_impossible(model: nn.Module, layer: nn.Module) -> str:
     if is_parametrized(layer) or own.get('weight') is None or (layer.bias is not None and own.get('bias') is None):
         return 'its weight is parametrized'
     shared = shares_with(model, layer)
-    return f'shares its weight with {shared}' if shared else ''
+    return f'shares a parameter with {shared}' if shared else ''
 
 
 def shares_with(model: nn.Module, layer: nn.Module) -> str:
-    """Name of another layer with the same weight; empty if there is none."""
+    """Name of another module with the same weight or bias, or the model's class; empty if there is none."""
+    own = set(layer.parameters(recurse=False))
     for name, module in model.named_modules():
-        if module is not layer and any(value is layer.weight for value in module.parameters(recurse=False)):
-            return name
+        if module is not layer and not own.isdisjoint(module.parameters(recurse=False)):
+            return name or type(model).__name__
     return ''
 
 
@@ -250,7 +251,7 @@ def _real_because(
     pattern = name_matches(name, tuple(keep_real))
     if pattern is not None:
         return f'named in keep_real ({pattern})'
-    impossible = why_impossible(model, layer)
+    impossible = why_impossible(model, layer) or (READ if flow.is_read(name) else '')
     if name_matches(name, tuple(make_binary)) is not None:
         if impossible:
             raise RebnnError(f'binarize: make_binary names {name!r}, which cannot become binary: {impossible}.')

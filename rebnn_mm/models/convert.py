@@ -13,6 +13,7 @@ from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.naming import name_matches
 from .binary_plan import (
     NOT_CALLED,
+    READ,
     Config,
     Example,
     check_layer,
@@ -80,7 +81,7 @@ def binarize(
     for row in plan:
         old = model.get_submodule(row.name)
         config = conv if isinstance(old, nn.Conv2d) else linear
-        if config is not None and row.real_because != NOT_CALLED and not why_impossible(model, old):
+        if config is not None and row.real_because not in (NOT_CALLED, READ) and not why_impossible(model, old):
             new[row.name] = _build_layer(old, {**config, **_overridden(row.name, overrides)})
             take_over(old, new[row.name])
     # All of them are ready, so a layer that cannot be read leaves no model half replaced.

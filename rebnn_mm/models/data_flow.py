@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -77,7 +78,8 @@ class DataFlow:
         self._convs_of_one_pixel = {
             name for layer, name in watched.items() if isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1)
         }
-        recorder = _Recorder()
+        recorder = _Recorder({id(layer._parameters.get('weight')): name for layer, name in watched.items()})
+        self._reads = recorder.reads
         for image in images:
             recorder.note([image], Node('input'))
         for module in model.modules():
@@ -110,6 +112,10 @@ class DataFlow:
     def was_called(self, name: str) -> bool:
         """Whether the forward pass used the layer."""
         return bool(self.outputs[name])
+
+    def is_read(self, name: str) -> bool:
+        """Whether the layer was used, and its weight by a function outside of it, too."""
+        return 0 < len(self.outputs[name]) < self._reads[name]
 
     def is_first(self, name: str) -> bool:
         """Whether the layer sees the model's input, through whatever functions but no other layer or product."""
@@ -190,8 +196,10 @@ def _find_uncopied(model: nn.Module) -> tuple[str, str]:
 class _Recorder(TorchFunctionMode):
     """Notes which tensors every function of PyTorch takes and gives."""
 
-    def __init__(self) -> None:
+    def __init__(self, weights: dict[int, str]) -> None:
         super().__init__()
+        self._weights = weights
+        self.reads: Counter[str] = Counter()
         self._nodes: dict[int, Node] = {}
         self._alive: list[Tensor] = []  # a number is given again when its tensor is gone
 
@@ -218,8 +226,12 @@ class _Recorder(TorchFunctionMode):
             kind = 'relu6'  # as torch.nn.ReLU6 calls it
         if isinstance(out, Tensor) and out.dtype == torch.bool:
             kind = MASK
+        if kind.startswith('new') or kind.endswith('like'):
+            return out
+        if isinstance(out, Tensor) and kind not in ('to', 'type_as'):  # these ask for its type
+            self.reads.update(self._weights.get(id(leaf), '') for leaf in tree_leaves((args, kwargs)))
         parents = self.find_known(args, kwargs)
-        if parents and not kind.startswith('new') and not kind.endswith('like'):
+        if parents:
             self.note([args[0]] if kind == 'setitem' else tree_leaves(out), Node(kind, parents))
         return out
 

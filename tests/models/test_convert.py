@@ -49,6 +49,48 @@ def test_it_learns():
     assert all(m.weight.grad.abs().sum() > 0 for m in model.modules() if getattr(m, 'binary', False))
 
 
+class Tied(nn.Module):
+    """The second layer's weight is used once more: by a function, which may hold it itself, or in another's bias."""
+
+    def __init__(self, use):
+        super().__init__()
+        self.stem, self.mid, self.last = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 1), nn.Conv2d(4, 2, 1)
+        self.norm, self.use, self.held = nn.BatchNorm2d(4), use, [self.mid.weight]
+        if use == 'parameter':
+            self.tied = self.mid.weight
+        elif use == 'bias':
+            self.norm.bias = self.mid.bias
+
+    def forward(self, x):
+        x = self.norm(self.mid(self.stem(x).tanh())).to(self.mid.weight).tanh()
+        if self.use == 'function':
+            x = nn.functional.conv2d(x, self.held[0]).tanh()
+        elif self.use == 'view':
+            x = torch.einsum('ni,bihw->bnhw', self.mid.weight.flatten(1), x).tanh()
+        return self.last(x)
+
+
+@pytest.mark.parametrize(
+    ('use', 'because'),
+    [
+        ('once', ''),
+        ('function', 'its weight is used by a function, too'),
+        ('view', 'its weight is used by a function, too'),
+        ('parameter', 'shares a parameter with Tied'),
+        ('bias', 'shares a parameter with norm'),
+    ],
+)
+def test_a_layer_whose_weight_or_bias_is_used_elsewhere_stays_as_it_is(use, because):
+    model = Tied(use).eval()
+    mid = model.mid.weight
+    plan = plan_binary(model, CONV, example=IMAGE)
+    assert next(row.real_because for row in plan if row.name == 'mid') == because
+    if because:
+        with pytest.raises(ValueError, match=f"make_binary names 'mid', which cannot become binary: {because}"):
+            binarize(model, CONV, example=IMAGE, make_binary=['mid'])
+        assert binarize(model, CONV, example=IMAGE, make_binary=['last']).mid.weight is mid is model.held[0]
+
+
 def test_options_of_a_convolution_are_kept():
     conv = nn.Conv2d(
         4, 6, (3, 1), stride=2, padding=(1, 0), dilation=(2, 1), groups=2, bias=False, padding_mode='reflect'
@@ -89,8 +131,8 @@ def test_a_layer_is_replaced_under_all_its_names():
     binarize(model, CONV, example=IMAGE)
     assert len({id(level[0]) for level in model.levels}) == 1 and model.levels[2][0].binary
     plan = plan_binary(Shared(), CONV, example=IMAGE)
-    assert plan[2].real_because == 'shares its weight with second' and type(model.first) is nn.Conv2d
-    with pytest.raises(ValueError, match="make_binary names 'first', which cannot become binary: shares its weight"):
+    assert plan[2].real_because == 'shares a parameter with second' and type(model.first) is nn.Conv2d
+    with pytest.raises(ValueError, match="make_binary names 'first', which cannot become binary: shares a parameter"):
         binarize(Shared(), CONV, make_binary=['first'], example=IMAGE)
 
 
