@@ -598,6 +598,19 @@ def test_one_graph_without_a_hook():
         torch.testing.assert_close(p.grad, expected[name], rtol=1e-3, atol=1e-5, msg=name)
 
 
+@pytest.mark.parametrize('method', ['BNNLinear', 'FDALinear', 'ReSTELinear'])
+def test_layers_of_free_sizes_compile(method):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = nn.Sequential(*(MODELS.build(dict(type=method, in_features=8, out_features=8)) for _ in range(2))).eval()
+    compiled = torch.compile(model, backend='aot_eager', dynamic=True)
+    for size in (5, 7):
+        x, y = (torch.linspace(-1, 1, 8 * size).view(size, 8).requires_grad_() for _ in range(2))
+        compiled(x).square().sum().backward()
+        model(y).square().sum().backward()
+        torch.testing.assert_close(x.grad, y.grad)
+
+
 @pytest.fixture
 def group(tmp_path):
     dist.init_process_group('gloo', init_method=f'file://{tmp_path}/group', rank=0, world_size=1)

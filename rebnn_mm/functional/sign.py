@@ -141,7 +141,7 @@ class _SmoothSign(SignFunction):
         return (x * t).tanh_().square_().neg_().add_(1).mul_(slope) * grad_output, None
 
 
-def sign_ste(x: Tensor, width: float = 1.0) -> Tensor:
+def sign_ste(x: Tensor, width: float = 1) -> Tensor:
     r"""Two-valued sign whose gradient passes where the input is small.
 
     .. math:: b = sign(x), \qquad \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b} \, 1_{|x| \le width}
@@ -157,6 +157,7 @@ def sign_ste(x: Tensor, width: float = 1.0) -> Tensor:
         >>> x.grad
         tensor([0., 1., 1., 1.])
     """
+    # The default is an int, since torch.compile(dynamic=True) does not take a float of that kind twice.
     return _PassSmall.apply(x, width, None)
 
 

@@ -20,9 +20,6 @@ from ..quantizers import ActivationQuantizer, Quantizer, SignWeight, Values
 END = 3.0
 """Last power of the schedule."""
 
-WINDOW, INNER = 1.5, 0.1
-"""Beyond the first the gradient is 0; up to the second it is constant, since that of a root has no bound at 0."""
-
 
 class _SignPower(SignFunction):
     @staticmethod
@@ -31,9 +28,11 @@ class _SignPower(SignFunction):
         x, power = ctx.saved_tensors
         size = x.abs()
         exponent = 1 / power - 1
-        slope = size.clamp(min=INNER).pow_(exponent).div_(power)
-        slope = torch.where(size > INNER, slope, INNER**exponent)
-        return slope.mul_(size <= WINDOW) * grad, None
+        # Constant up to 0.1, since the gradient of a root has no bound at 0. Literals, because
+        # torch.compile(dynamic=True) takes no global number twice.
+        slope = size.clamp(min=0.1).pow_(exponent).div_(power)
+        slope = torch.where(size > 0.1, slope, 0.1**exponent)
+        return slope.mul_(size <= 1.5) * grad, None
 
 
 def sign_power(x: Tensor, power: Tensor) -> Tensor:
