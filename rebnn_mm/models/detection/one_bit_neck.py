@@ -7,6 +7,7 @@ from mmengine.model import BaseModule
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rebnn_mm.errors import RebnnError
 from rebnn_mm.models.shortcuts import pooled_shortcut, shortcut_pool
 from rebnn_mm.models.stages import BinaryUnit, block_style
 from rebnn_mm.registry import MODELS
@@ -34,7 +35,7 @@ class OneBitNeck(BaseModule):
         norm_cfg: every norm layer.
 
     Shapes: (N, in_channels[i], H_i, W_i) to (N, out_channels, H_i, W_i) per level; H_i and W_i are even for all levels
-    but the coarsest.
+    but the coarsest, else a ValueError is raised.
 
     Example:
         >>> import torch
@@ -71,7 +72,12 @@ class OneBitNeck(BaseModule):
         maps = [lateral(x) for lateral, x in zip(self.laterals, inputs, strict=True)]
         maps[-1] = self.down[-1](maps[-1])
         for i in range(len(maps) - 2, -1, -1):
-            maps[i] = self.down[i](maps[i] + functional.interpolate(maps[i + 1], scale_factor=2.0, mode='nearest'))
+            above = functional.interpolate(maps[i + 1], scale_factor=2.0, mode='nearest')
+            if above.shape[-2:] != maps[i].shape[-2:]:
+                what = f'a level of {tuple(maps[i].shape[-2:])} is not twice the next, which would be'
+                fix = 'Pad images to the coarsest stride: data_preprocessor.pad_size_divisor=32'
+                raise RebnnError(f'{what} {tuple(above.shape[-2:])}.', type(self).__name__, fix)
+            maps[i] = self.down[i](maps[i] + above)
         for i, unit in enumerate(self.up, start=1):
             maps[i] = unit(maps[i] + self.pool(maps[i - 1]))
         return tuple(maps)

@@ -27,6 +27,13 @@ def test_without_a_way_up():
     assert not len(neck.up) and [tuple(y.shape) for y in neck(maps())] == [(1, 16, 8, 6), (1, 16, 4, 3)]
 
 
+def test_levels_that_are_not_halves_are_refused():
+    neck = OneBitNeck([8, 16], 16)
+    sentence = r'OneBitNeck: a level of \(9, 6\) is not twice the next, which would be \(10, 6\). Pad .*_divisor=32'
+    with pytest.raises(ValueError, match=sentence):
+        neck([torch.randn(1, 8, 9, 6), torch.randn(1, 16, 5, 3)])
+
+
 @pytest.mark.parametrize('conv_cfg', [dict(type='ReBNNConv2d'), None])
 def test_only_narrow_laterals_are_real(conv_cfg):
     neck = OneBitNeck([8, 16], 16, block='react' if conv_cfg else 'relu', conv_cfg=conv_cfg)
