@@ -71,6 +71,9 @@ def report_errors(main: Callable[..., None]) -> Callable[..., None]:
     def run(*args: object, **kwargs: object) -> None:
         with_traceback = '--traceback' in sys.argv
         sys.argv = [word for word in sys.argv if word != '--traceback']
+        for name in ('stdout', 'stderr'):
+            if getattr(sys, name) is None:  # closed, as by >&-
+                setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, 'w')))
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == 'strict':
             # names of files and classes may hold letters that the terminal has not
             sys.stdout.reconfigure(errors='backslashreplace')

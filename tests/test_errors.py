@@ -95,6 +95,13 @@ def test_output_that_nothing_takes_ends_a_command_without_a_traceback(flush, tak
     assert (done.returncode, done.stderr) == expected
 
 
+@pytest.mark.parametrize('closed', ['stdout', 'stderr'])
+def test_a_closed_output_is_one_that_nobody_reads(closed, monkeypatch):
+    monkeypatch.setattr(sys, 'argv', ['rebnn ops'])
+    monkeypatch.setattr(sys, closed, None)
+    report_errors(lambda: print('found', getattr(sys, closed).isatty(), file=getattr(sys, closed)))()
+
+
 def test_only_the_first_process_speaks(capsys, monkeypatch):
     monkeypatch.setenv('RANK', '1')
     assert ending(RebnnError('broken.'), capsys, monkeypatch)[:2] == (1, '')
