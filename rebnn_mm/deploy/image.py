@@ -110,9 +110,11 @@ SIXTEEN_BITS = ('PNG', 'PPM')
 
 
 def refuse_32_bits(image: PIL.Image.Image) -> None:
-    """Refuse an image whose numbers do not say what is white."""
+    """Refuse an image whose numbers do not say what is white, or what colours they are."""
     if image.mode == 'F' or (image.mode == 'I' and image.format not in SIXTEEN_BITS):
         raise ImageError(f'its pixels are of 32 bits, mode {image.mode}, without a white; save it with 8 or 16 bits')
+    if image.mode == 'LAB':
+        raise ImageError('its colours are LAB, which Pillow reads otherwise than OpenCV in training; save it as RGB')
 
 
 def _from_pillow(image: PIL.Image.Image) -> np.ndarray:

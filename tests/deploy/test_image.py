@@ -102,6 +102,13 @@ def test_32_bits_have_no_white(tmp_path, mode):
         as_image(image)
 
 
+def test_colours_that_opencv_makes_others_of_are_refused(tmp_path):
+    path = tmp_path / 'lab.tif'
+    Image.new('LAB', (4, 3), (100, 30, 60)).save(path)
+    with pytest.raises(ImageError, match='lab.tif cannot be read as an image .its colours are LAB.*save it as RGB'):
+        read_image(path)
+
+
 @pytest.mark.parametrize('content', [b'', b'no image', PHOTOS[0].read_bytes()[:300]], ids=['empty', 'text', 'cut'])
 def test_what_is_no_image(tmp_path, content):
     path = tmp_path / 'broken.jpg'
