@@ -55,7 +55,6 @@ COMMANDS = {
     'weights': Command('draw the latent weights of a training', 'cli.weights'),
     'confusion': Command('count and draw which classes a detector confuses', 'cli.confusion'),
     'save-pretrained': Command("write a checkpoint in Hugging Face's layout", 'cli.save_pretrained'),
-    'split-ternary': Command('split a ternary text classifier into a binary one', 'cli.split_ternary'),
     'check': Command('check what is installed, and test this machine with a packed model', 'deploy.check', light=True),
 }
 

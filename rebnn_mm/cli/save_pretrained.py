@@ -21,7 +21,7 @@ from mmengine.runner import load_checkpoint
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.registry import MODELS
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
-from rebnn_mm.utils.command_line import check_new_folder, check_sections, config_file
+from rebnn_mm.utils.command_line import check_sections, config_file
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.data_files import type_name
 
@@ -37,7 +37,8 @@ def main() -> None:
     cfg = read_config(args.config)
     check_sections(cfg, ['model'])
     check_checkpoint_file(args.checkpoint)
-    check_new_folder(args.directory)
+    if os.path.exists(args.directory) and (not os.path.isdir(args.directory) or os.listdir(args.directory)):
+        raise RebnnError(f'{args.directory} exists already. Give the name of a new directory.')
     if type_name(cfg.model) != 'TextClassifier':
         save_image_model(args)
         return

@@ -149,12 +149,6 @@ def check_writable(path: str | Path, *, inputs: Iterable[str | Path | None] = ()
         raise RebnnError('it may not be overwritten.', where, 'Name another one.')
 
 
-def check_new_folder(folder: str) -> None:
-    """Check that a folder to write does not exist, or is empty."""
-    if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
-        raise RebnnError(f'{folder} exists already. Give the name of a new directory.')
-
-
 def check_predictions(out: str | None, inputs: Iterable[str]) -> None:
     """Check that predictions can be written to ``--out``, if it is given."""
     if out is not None and not out.endswith(('.pkl', '.pickle')):

@@ -91,25 +91,3 @@ BINARY = dict(
     attention=dict(type='BinaryAttention'),
 )
 """Options of a fully binary ``TextClassifier``."""
-
-
-ELASTIC = dict(type='BiTSign', shift='zero')
-
-
-TERNARY = dict(
-    binarize=dict(
-        linear=dict(type='BinaryLinear', weight=dict(type='TWNWeight', clip=2.0), activation=ELASTIC),
-        word_embedding=dict(type='BinaryEmbedding', weight=dict(type='TWNWeight', per='channel')),
-        keep_real=['pooler'],
-    ),
-    attention=dict(type='SoftmaxAttention', projections='BiTSign', weights='BiTStep'),
-)
-
-
-def learn_biases(model):
-    """Give every linear layer a bias, as training does; without, a sum of signs may be 0, and its sign is chance."""
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if name.endswith('.bias'):
-                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
