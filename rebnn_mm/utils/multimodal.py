@@ -1,11 +1,9 @@
 """Lets mmpretrain and version 5 of transformers live in one environment."""
 
 import sys
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
-from types import ModuleType
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 SWITCH = 'mmpretrain.utils.dependency'
@@ -18,12 +16,16 @@ def leave_multimodal_out() -> bool:
     mmpretrain 1.3 imports them as soon as any transformers is installed, and with them names that transformers 5
     has not; then none of its models can be used. A config that names one gets mmpretrain's own message.
     """
-    if not _too_new() or find_spec('mmpretrain') is None:
+    package = find_spec('mmpretrain')
+    if not _too_new() or package is None or package.origin is None:
         return False
-    if SWITCH in sys.modules:
-        _turn_off(sys.modules[SWITCH])
-    elif not any(isinstance(finder, _SwitchFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _SwitchFinder())
+    module: Any = sys.modules.get(SWITCH)
+    if module is None:
+        # Alone, by its path: mmpretrain itself takes seconds to import, and not everybody needs it.
+        spec: Any = spec_from_file_location(SWITCH, Path(package.origin).parent / 'utils' / 'dependency.py')
+        module = sys.modules[SWITCH] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    module.WITH_MULTIMODAL = False
     return True
 
 
@@ -32,28 +34,3 @@ def _too_new() -> bool:
         return int(version('transformers').split('.')[0]) >= 5
     except PackageNotFoundError:
         return False
-
-
-def _turn_off(module: Any) -> None:
-    module.WITH_MULTIMODAL = False
-
-
-class _SwitchFinder(MetaPathFinder):
-    """Finds the one module as everybody else would, and has its switch turned off once it has run."""
-
-    def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
-        if fullname != SWITCH:
-            return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
-        if spec is None or spec.loader is None:
-            return spec
-        loader: Any = spec.loader
-        run = loader.exec_module
-
-        def run_and_turn_off(module: ModuleType) -> None:
-            run(module)
-            _turn_off(module)
-
-        loader.exec_module = run_and_turn_off
-        return spec
