@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 from mmengine.config import Config
-from mmengine.registry import MODELS, init_default_scope
-from mmengine.runner import Runner, find_latest_checkpoint
+from mmengine.registry import MODELS
+from mmengine.runner import Runner
 from mmengine.runner.checkpoint import load_checkpoint
 from rich.console import Console
 from torch import nn
@@ -38,7 +38,7 @@ from rebnn_mm.export.exporter import export
 from rebnn_mm.export.exporter import write as write_whole
 from rebnn_mm.export.options import Options
 from rebnn_mm.export.source import load_source
-from rebnn_mm.utils.checkpoint import check_checkpoint
+from rebnn_mm.utils.checkpoint import check_checkpoint, latest_checkpoint
 from rebnn_mm.utils.command_line import TRAINING, add_common_arguments, config_file, import_scope, load_config
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.console import plain_console
@@ -85,7 +85,6 @@ def main() -> None:
     require_environment(cfg)
     check_labels(cfg, ['train', 'val'])
     import_scope(cfg)
-    init_default_scope(cfg.get('default_scope') or 'mmengine')
     console = plain_console(stderr=True, soft_wrap=True)
     with user_errors(cfg):
         report = compare(cfg, args, console)
@@ -106,7 +105,8 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
         raise RebnnError(f'{args.config} has no binary layers, so there is nothing to choose.')
     folder = Path(cfg.work_dir)
     _same_settings(folder, cfg, args)
-    validation = _on_validation(cfg)
+    validation = copy.deepcopy(cfg)
+    validation.update(test_dataloader=cfg.val_dataloader, test_evaluator=cfg.val_evaluator, test_cfg={})
     metric = ''
     files: dict[str, Path] = {}
     scores: dict[str, dict[str, float]] = {}
@@ -148,13 +148,6 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     }
     write(folder / 'parts.json', report)
     return report
-
-
-def _on_validation(cfg: Config) -> Config:
-    """The config with its validation set for the test set."""
-    cfg = copy.deepcopy(cfg)
-    cfg.test_dataloader, cfg.test_evaluator, cfg.test_cfg = cfg.val_dataloader, cfg.val_evaluator, dict()
-    return cfg
 
 
 def _same_settings(folder: Path, cfg: Config, args: argparse.Namespace) -> None:
@@ -210,11 +203,11 @@ def train_part(planned: Config, folder: Path) -> Path:
     """Train and return the last checkpoint; what is finished is not repeated, and what was stopped goes on."""
     last = folder / f'epoch_{planned.train_cfg.max_epochs}.pth'
     # A file that is there may be half of one; mmengine names the last that is whole.
-    whole = find_latest_checkpoint(str(folder))
+    whole = latest_checkpoint(folder)
     if whole is None or Path(whole).name != last.name:
         planned = copy.deepcopy(planned)
         if whole is not None:
-            planned.resume, planned.load_from = True, None
+            planned.resume, planned.load_from = True, whole
         Runner.from_cfg(planned).train()
     return last
 

@@ -2,12 +2,14 @@
 
 import json
 import sys
+from unittest.mock import Mock
 
 import pytest
 from mmengine.config import Config
 
 pytest.importorskip('mmpretrain')
 
+from rebnn_mm.cli import choose_layers
 from rebnn_mm.cli.choose_layers import main
 
 
@@ -85,6 +87,15 @@ def test_a_part_is_made_real_and_proposed_if_it_pays(trained, capsys):
     with pytest.raises(SystemExit):
         choose(trained, '--work-dir', work)
     assert 'holds networks made with checkpoint' in capsys.readouterr().err
+
+
+def test_a_training_goes_on_in_a_folder_that_was_moved(tmp_path, monkeypatch):
+    (tmp_path / 'last_checkpoint').write_text('moved/from/here/epoch_1.pth')
+    (tmp_path / 'epoch_1.pth').touch()
+    begun = []
+    monkeypatch.setattr(choose_layers.Runner, 'from_cfg', lambda cfg: begun.append(cfg) or Mock())
+    choose_layers.train_part(Config(dict(train_cfg=dict(max_epochs=2), load_from='start.pth')), tmp_path)
+    assert (begun[0].resume, begun[0].load_from) == (True, str(tmp_path / 'epoch_1.pth'))
 
 
 @pytest.mark.parametrize(
