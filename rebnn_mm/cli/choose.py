@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 from mmengine.config import Config
-from mmengine.registry import init_default_scope
 from rich.console import Console
 
 from rebnn_mm.benchmark.choice import Point, draw, int8_of, markdown
@@ -87,7 +86,6 @@ def main() -> None:
         check_picture(args.picture)
     cfg = load_config(args)
     import_scope(cfg)
-    init_default_scope(cfg.get('default_scope') or 'mmengine')
     check_testing(cfg)
     console = plain_console(stderr=True, soft_wrap=True)
     with user_errors(cfg):
@@ -102,12 +100,11 @@ def main() -> None:
 def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Score and time everything asked for, as JSON holds it, and write it to ``args.json`` step by step."""
     files = label_files(args.files)
-    unknown = next((label for label in args.int8_of if label not in files), None)
-    if unknown is not None:
-        raise RebnnError(f'--int8-of {unknown}: the files are called {", ".join(files)}.')
-    taken = next((label for label in args.int8_of if f'{label}, int8' in files), None)
-    if taken is not None:
-        raise RebnnError(f"--int8-of {taken} makes '{taken}, int8', which is given: choose another name for it.")
+    for label in args.int8_of:
+        if label not in files:
+            raise RebnnError(f'--int8-of {label}: the files are called {", ".join(files)}.')
+        if f'{label}, int8' in files:
+            raise RebnnError(f"--int8-of {label} makes '{label}, int8', which is given: choose another name for it.")
     report = load_report(args.json)
     with tempfile.TemporaryDirectory() as folder:
         for number, label in enumerate(dict.fromkeys(args.int8_of)):

@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from mmengine.fileio import load
-from mmengine.registry import DATASETS, init_default_scope
+from mmengine.registry import DATASETS
 from rich.table import Table
 
 from rebnn_mm.cli.checks.labels import check_labels
@@ -117,7 +117,6 @@ def main() -> None:
     check_data(cfg, ['test'])
     import_scope(cfg)
     check_labels(cfg, ['test'])
-    init_default_scope(cfg.get('default_scope') or 'mmdet')
     with user_errors(cfg):
         dataset = DATASETS.build(cfg.test_dataloader.dataset)
     try:

@@ -17,8 +17,7 @@ from typing import Any
 
 from mmengine.config import Config, ConfigDict
 from mmengine.dist import is_main_process
-from mmengine.evaluator import DumpResults
-from mmengine.registry import RUNNERS
+from mmengine.registry import METRICS, RUNNERS
 from mmengine.runner import Runner
 
 from rebnn_mm.cli.checks.environment import require_environment
@@ -102,15 +101,6 @@ def enable_tta(cfg: Config) -> None:
     cfg.model = ConfigDict(**cfg.get('tta_model', default_model), module=cfg.model)
 
 
-def dump_predictions(cfg: Config, path: str) -> DumpResults:
-    """The metric that writes the predictions to ``path``; mmdet's own one also encodes masks."""
-    if cfg.get('default_scope') != 'mmdet':
-        return DumpResults(out_file_path=path)
-    from mmdet.evaluation import DumpDetResults
-
-    return DumpDetResults(out_file_path=path)
-
-
 @report_errors
 def main() -> None:
     args = parse_args()
@@ -139,7 +129,9 @@ def main() -> None:
         stack.enter_context(show_progress(runner))
         check_checkpoint(getattr(runner.model, 'module', runner.model), args.checkpoint)
         if args.out is not None:
-            runner.test_evaluator.metrics.append(dump_predictions(cfg, args.out))
+            # mmdet's own one also encodes masks.
+            kind = 'mmdet.DumpDetResults' if cfg.get('default_scope') == 'mmdet' else 'DumpResults'
+            runner.test_evaluator.metrics.append(METRICS.build(dict(type=kind, out_file_path=args.out)))
         scores: dict[str, Any] = runner.test()
     if is_main_process():
         print_scores(scores)

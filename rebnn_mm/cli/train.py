@@ -170,12 +170,6 @@ def check_schedule(cfg: Config, runner: Runner) -> None:
     )
 
 
-def interruption(work_dir: str) -> str:
-    """Message on Ctrl-C."""
-    latest = latest_checkpoint(work_dir)
-    return f'stopped. With --resume it goes on from {latest}.' if latest else 'stopped before its first checkpoint.'
-
-
 @report_errors
 def main() -> None:
     args = parse_args()
@@ -212,4 +206,6 @@ def main() -> None:
         try:
             runner.train()
         except KeyboardInterrupt:
-            stop(interruption(cfg.work_dir), INTERRUPTED)
+            latest = latest_checkpoint(cfg.work_dir)
+            how = f'. With --resume it goes on from {latest}.' if latest else ' before its first checkpoint.'
+            stop(f'stopped{how}', INTERRUPTED)

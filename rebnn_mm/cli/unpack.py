@@ -15,7 +15,7 @@ from pathlib import Path
 
 import onnx
 import torch
-from mmengine.registry import MODELS, init_default_scope
+from mmengine.registry import MODELS
 
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.deploy.zoo import cards, in_zoo
@@ -64,7 +64,6 @@ def main() -> None:
     cfg = read_config(str(config), args.cfg_options)
     check_sections(cfg, ['model'])
     import_scope(cfg)
-    init_default_scope(cfg.get('default_scope') or 'mmengine')
     try:
         with user_errors(cfg):
             images = None if args.images is None else image_files(args.images) or training_images(cfg)

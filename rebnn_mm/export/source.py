@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from mmengine import list_from_file
 from mmengine.config import Config
-from mmengine.registry import DATASETS, MODELS, init_default_scope
+from mmengine.registry import DATASETS, MODELS
 from mmengine.runner import load_checkpoint
 from torch import nn
 
@@ -74,7 +74,6 @@ def load_source(
     check_sections(cfg, ['model'])
     check_checkpoint_file(checkpoint)
     import_scope(cfg)
-    init_default_scope(cfg.get('default_scope') or 'mmengine')
     with user_errors(cfg):
         model = MODELS.build(cfg.model)
         check_checkpoint(model, checkpoint)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config, DictAction
-from mmengine.registry import MODELS
+from mmengine.registry import MODELS, init_default_scope
 
 from rebnn_mm.deploy.whole_file import is_input
 from rebnn_mm.errors import RebnnError, did_you_mean
@@ -87,7 +87,7 @@ def load_config(args: argparse.Namespace, sections: Sequence[str] = ()) -> Confi
 
 
 def import_scope(cfg: Config) -> None:
-    """Import the library that a config builds on, without its notes on extras that are not installed."""
+    """Import the library that a config builds on, without its notes on missing extras, and look names up in it."""
     scope = cfg.get('default_scope') or 'mmengine'
     if scope not in MODELS.children and not find_spec(scope):
         near = did_you_mean(scope, ('mmdet', 'mmpretrain')) or 'Install it, or register it by custom_imports.'
@@ -95,6 +95,7 @@ def import_scope(cfg: Config) -> None:
     if scope in ('mmdet', 'mmpretrain') and find_spec(scope):
         with quiet():
             importlib.import_module(f'{scope}.utils').register_all_modules(init_default_scope=False)
+    init_default_scope(scope)
 
 
 LOOPS = (
