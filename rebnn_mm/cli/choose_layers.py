@@ -82,7 +82,7 @@ def main() -> None:
     args.checkpoint = os.path.expanduser(args.checkpoint)
     if not os.path.isfile(args.checkpoint):
         raise RebnnError(f'no checkpoint at {args.checkpoint}. Name a file, no URL.')
-    require_environment(cfg)
+    require_environment()
     check_labels(cfg, ['train', 'val'])
     import_scope(cfg)
     console = plain_console(stderr=True, soft_wrap=True)

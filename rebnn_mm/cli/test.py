@@ -111,7 +111,7 @@ def main() -> None:
     check_data(cfg, ['test'])
     check_encoders(cfg, ['test'])
     check_checkpoint_file(args.checkpoint)
-    require_environment(cfg)
+    require_environment()
     import_scope(cfg)
     check_labels(cfg, ['test'])
     check_model(cfg)

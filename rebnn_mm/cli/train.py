@@ -183,7 +183,7 @@ def main() -> None:
     if checkpoint is not None:
         check_checkpoint_file(checkpoint)
         cfg.load_from = checkpoint
-    require_environment(cfg)
+    require_environment()
     import_scope(cfg)
     check_labels(cfg)
     check_model(cfg)

@@ -107,8 +107,6 @@ def entry_of(command: Command) -> str | None:
 def script_of(words: list[str]) -> tuple[str, list[str]] | None:
     """The program of ours that a command starts, and its arguments."""
     doors = {'rebnn': [], 'rebnn-run': ['run']}
-    if words[0] == 'rebnn-check-env':
-        return 'rebnn_mm/cli/checks/environment.py', words[1:]
     if words[0] in doors:
         return 'rebnn_command.py', [*doors[words[0]], *words[1:]]
     if not {'python', 'python3', 'torchrun'} & set(words):

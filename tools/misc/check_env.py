@@ -1,4 +1,4 @@
-"""Print the installed versions and the known mistakes among them: ``python tools/misc/check_env.py [config]``."""
+"""Print the installed versions and the known mistakes among them: ``python tools/misc/check_env.py``."""
 
 import runpy
 from pathlib import Path

@@ -242,43 +242,8 @@ def _check_gpu_ops(env: Environment) -> Iterator[Problem]:
         )
 
 
-def _check_config(config: Any, env: Environment) -> Iterator[Problem]:
-    if isinstance(config, (str, Path)):
-        try:
-            env.load('rebnn_mm.utils.config_scope').add_config_scope()
-            path = env.load('rebnn_mm.utils.config_file').config_path(config)
-            config = env.load('mmengine.config').Config.fromfile(path, import_custom_modules=False)
-        except Exception as error:  # a config is a program: reading it raises whatever it raises
-            yield Problem(
-                'error', f'{config} cannot be read ({type(error).__name__}: {error})', 'check the path and the file'
-            )
-            return
-    kinds = [str(hook.get('type')) for hook in config.get('custom_hooks') or []]
-    if not any(name in kind for kind in kinds for name in ('ReBNNHook', 'BinaryHook')):
-        return
-    for key, wrapper in _wrappers(config.get('optim_wrapper')):
-        if 'AmpOptimWrapper' in str(wrapper.get('type')) and wrapper['optimizer'].get('fused'):
-            yield Problem(
-                'error',
-                f"{key}: a fused optimizer with AMP shows the method's hook gradients that still carry the loss "
-                'scale, and steps that are skipped',
-                f'set {key}.optimizer.fused=False',
-            )
-
-
-def _wrappers(config: Any, key: str = 'optim_wrapper') -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every optim wrapper with its key: the config itself, or its entries where a constructor takes several."""
-    if isinstance(config, Mapping):
-        if 'optimizer' in config:
-            yield key, config
-        else:
-            for name, entry in config.items():
-                yield from _wrappers(entry, f'{key}.{name}')
-
-
-def check_environment(config: Any = None, env: Environment | None = None) -> list[Problem]:
+def check_environment(env: Environment) -> list[Problem]:
     """List what is wrong with the installed packages, worst first."""
-    env = env or Environment()
     checks = (
         _check_python,
         _check_missing,
@@ -289,16 +254,14 @@ def check_environment(config: Any = None, env: Environment | None = None) -> lis
         _check_gpu_ops,
     )
     problems = [problem for check in checks for problem in check(env)]
-    if config is not None:
-        problems += _check_config(config, env)
     return sorted(problems, key=lambda problem: problem.level != 'error')
 
 
-def require_environment(config: Any) -> None:
-    """Print the warnings of :func:`check_environment` to stderr."""
+def require_environment() -> None:
+    """Print the warnings of :func:`check_environment` to stderr, and refuse its errors."""
     from rebnn_mm.errors import RebnnError
 
-    problems = check_environment(config)
+    problems = check_environment(Environment())
     for problem in problems:
         if problem.level == 'warning':
             print(problem, file=sys.stderr)
@@ -323,15 +286,14 @@ def version_table(env: Environment) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Print the versions and the problems; the exit code is 1 if one of them is an error."""
     parser = argparse.ArgumentParser(
-        prog='rebnn-check-env', description='Check the installed packages, and a config.', allow_abbrev=False
+        prog='rebnn-check-env', description='Check the installed packages.', allow_abbrev=False
     )
-    parser.add_argument('config', nargs='?', help='config file to check as well')
     # `rebnn check` takes it, as every command does; here every error is a line of the list.
     parser.add_argument('--traceback', action='store_true', help=argparse.SUPPRESS)
-    config = parser.parse_args(arguments).config
+    parser.parse_args(arguments)
     env = Environment()
     print(version_table(env), end='\n\n')
-    problems = check_environment(config, env)
+    problems = check_environment(env)
     print('\n'.join(map(str, problems)) or 'no problems found')
     return int(any(problem.level == 'error' for problem in problems))
 
