@@ -51,7 +51,7 @@ class PackedPredictor(BaseModel):
         self.dataset = dataset
         first = dataset[0]['data_samples']
         self._check_task(first)
-        self._check_classes()
+        _check_classes(packed, dataset)
         self.image_of(first)
 
     def forward(
@@ -94,24 +94,6 @@ class PackedPredictor(BaseModel):
                 f'which hold something else. {_advice(self.packed)}'
             )
 
-    def _check_classes(self) -> None:
-        known = tuple(self.dataset.metainfo.get('classes') or ())
-        number = _number_of_classes(self.packed)
-        if not known or number is None:
-            return
-        if number != len(known):
-            raise RebnnError(
-                f'{self.packed.name} knows {number} classes{_some(self.packed.classes)}, the test data set '
-                f'{len(known)}{_some(known)}. {_advice(self.packed)}'
-            )
-        other = [label for label, name in enumerate(self.packed.classes) if name != known[label]]
-        if other:
-            label = other[0]
-            raise RebnnError(
-                f'in {self.packed.name} class {label} is {self.packed.classes[label]!r}, in the test data set '
-                f'{known[label]!r}, so labels would mean something else. {_advice(self.packed)}'
-            )
-
 
 def other_preparation(packed: Classifier | Detector, cfg: Config) -> str | None:
     """One sentence on how a file prepares images differently from a config's test pipeline, ``None`` if equally."""
@@ -142,11 +124,24 @@ def _set_boxes(sample: Any, found: Detections) -> None:
     samplelist_boxtype2tensor([sample])
 
 
-def _number_of_classes(packed: Classifier | Detector) -> int | None:
-    if packed.classes:
-        return len(packed.classes)
-    size = packed.session.get_outputs()[0].shape[-1] if isinstance(packed, Classifier) else None
-    return size if isinstance(size, int) else None
+def _check_classes(packed: Classifier | Detector | TextClassifier, dataset: Any) -> None:
+    known = tuple(dataset.metainfo.get('classes') or ())
+    number: Any = len(packed.classes)
+    if not number and isinstance(packed, Classifier):
+        number = packed.session.get_outputs()[0].shape[-1]
+    if not known or not isinstance(number, int) or not number:
+        return
+    if number != len(known):
+        raise RebnnError(
+            f'{packed.name} knows {number} classes{_some(packed.classes)}, the test data set '
+            f'{len(known)}{_some(known)}. {_advice(packed)}'
+        )
+    for label, (name, other) in enumerate(zip(packed.classes, known, strict=False)):
+        if name != other:
+            raise RebnnError(
+                f'in {packed.name} class {label} is {name!r}, in the test data set {other!r}, so labels would mean '
+                f'something else. {_advice(packed)}'
+            )
 
 
 def _advice(packed: Loaded) -> str:
@@ -168,12 +163,7 @@ class PackedTextPredictor(BaseModel):
         self.packed = packed
         if 'input_ids' not in (dataset[0].get('inputs') or {}):
             raise RebnnError(f'{packed.name} takes texts, and {type(dataset).__name__} holds none. {_advice(packed)}')
-        known = tuple(dataset.metainfo.get('classes') or ())
-        if known and packed.classes and known != packed.classes:
-            raise RebnnError(
-                f'{packed.name} has the classes {", ".join(packed.classes)}, the test data set {", ".join(known)}. '
-                f'{_advice(packed)}'
-            )
+        _check_classes(packed, dataset)
 
     def forward(
         self, inputs: Mapping[str, Tensor], data_samples: Sequence[BaseDataElement], mode: str = 'predict'
