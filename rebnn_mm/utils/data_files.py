@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import os.path as osp
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,20 +54,12 @@ def check_data(cfg: Mapping[str, Any], splits: Sequence[str] = ('train', 'val'))
         get = f'Download {cifar10.DOWNLOAD} and unpack it to {osp.dirname(first.path)}'
     elif first.path.endswith('.tsv') and (task := osp.basename(osp.dirname(first.path))) in GLUE_FOLDERS:
         get = f'Get {task} from {glue.DOWNLOAD} and unpack it to {osp.dirname(osp.dirname(first.path))}'
-        options = f'{_other_glue_files(first)}{options}'
     else:
         get = f'Put the data set at {first.root or first.path}'
     hint = ' What comes with the repository works without a download: make demo.' if is_coco else ''
     where = '' if osp.isabs(first.path) else f', looked up from {osp.abspath(osp.curdir)}'
     lost = f'no {first.what} at {first.path} ({first.key}{where})'
     raise RebnnError(lost, fix=f'{get}, or point to your copy: --cfg-options {options}.{hint}')
-
-
-def _other_glue_files(entry: DataPath) -> str:
-    """An option for each file that is there instead, such as a part of the task's rows."""
-    folder = osp.dirname(entry.path)
-    there = [name for name in sorted(os.listdir(folder)) if name.endswith('.tsv')] if osp.isdir(folder) else []
-    return f'{entry.key}={osp.basename(folder)}/<{"|".join(there)}> or ' if there else ''
 
 
 def leaf_datasets(dataset: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
