@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,7 +19,16 @@ import onnxruntime
 
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.errors import first_sentence
-from rebnn_mm.deploy.measurement import conditions, describe_cpu, measure, pin, statistics_of, versions, warnings_of
+from rebnn_mm.deploy.measurement import (
+    conditions,
+    describe_cpu,
+    measure,
+    pin,
+    statistics_of,
+    versions,
+    warm_up,
+    warnings_of,
+)
 from rebnn_mm.deploy.model import ImageModel
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.errors import RebnnError, report_errors
@@ -71,11 +79,7 @@ def benchmark(args: argparse.Namespace, root: Path = Path('/')) -> dict[str, Any
     if args.against:
         models[str(args.against)] = real_runner(args.against, args.threads, prepared)
     before = conditions(core, root)
-    for run in models.values():
-        end = time.perf_counter() + args.warm_up / len(models)
-        run()
-        while time.perf_counter() < end:
-            run()
+    warm_up(models, args.warm_up)
     times = measure(models, args.runs)
     after = conditions(core, root)
     return {

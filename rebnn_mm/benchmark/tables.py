@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice, zip_longest
 from typing import Any
 
 from rich.console import Console
@@ -92,14 +93,8 @@ def _where(spent: dict[str, Any]) -> Table:
     table = Table()
     for heading, justify in (('operator', 'left'), ('ms', 'right'), ('%', 'right'), ('node', 'left'), ('ms', 'right')):
         table.add_column(heading, justify=justify, overflow='fold')  # type: ignore[arg-type]
-    operators, nodes = list(spent['operators'].items())[:MOST_NODES], spent['nodes'][:MOST_NODES]
-    for index in range(max(len(operators), len(nodes))):
-        cells = ['', '', '', '', '']
-        if index < len(operators):
-            kind, ms = operators[index]
-            cells[:3] = kind, f'{ms:.3f}', f'{100 * ms / spent["total_ms"]:.0f}'
-        if index < len(nodes):
-            name, kind, ms = nodes[index]
-            cells[3:] = f'{name} ({kind})', f'{ms:.3f}'
-        table.add_row(*cells)
+    operators = [(k, f'{ms:.3f}', f'{100 * ms / spent["total_ms"]:.0f}') for k, ms in spent['operators'].items()]
+    nodes = [(f'{name} ({kind})', f'{ms:.3f}') for name, kind, ms in spent['nodes']]
+    for left, right in islice(zip_longest(operators, nodes), MOST_NODES):
+        table.add_row(*(left or ('', '', '')), *(right or ()))
     return table

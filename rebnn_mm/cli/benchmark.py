@@ -17,7 +17,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -37,6 +36,7 @@ from rebnn_mm.deploy.measurement import (
     pin,
     statistics_of,
     versions,
+    warm_up,
     warnings_of,
 )
 from rebnn_mm.deploy.onnx_file import read_onnx
@@ -69,9 +69,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--where', action='store_true', help='say where the time goes, by operator and by node')
     parser.add_argument('--work-dir', type=Path, default=Path('work_dirs/benchmark'), help='default: %(default)s')
     parser.add_argument('--json', action='store_true', help='print {model: {ratio, ...}} in place of tables')
-    parser.add_argument('--measure', type=Path, help=argparse.SUPPRESS)  # what a process of its own is to time
+    parser.add_argument('--measure', action='store_true', help=argparse.SUPPRESS)  # a job from the standard input
     args = parser.parse_args()
-    if args.measure is None and not (args.models or args.packed):
+    if not (args.measure or args.models or args.packed):
         parser.error('give --models, or --packed with --real')
     if bool(args.packed) != bool(args.real):
         parser.error('--packed and --real go together')
@@ -83,7 +83,7 @@ def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore')
     if args.measure:
-        print(json.dumps(measure_files(json.loads(args.measure.read_text()))))
+        print(json.dumps(measure_files(json.load(sys.stdin))))
         return
     report = benchmark(args)
     if args.json:
@@ -138,11 +138,8 @@ def measure_in_own_process(
     environment = {**os.environ, 'PYTHONPATH': f'{ROOT}{os.pathsep}{os.environ.get("PYTHONPATH", "")}'}
     if isa:
         environment['REBNN_ISA'] = isa
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, 'job.json')
-        path.write_text(json.dumps(job))
-        command = [sys.executable, '-m', 'rebnn_command', 'benchmark', '--measure', str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    command = [sys.executable, '-m', 'rebnn_command', 'benchmark', '--measure']
+    done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, env=environment)
     if done.returncode:
         last = done.stderr.strip().splitlines() or ['it says nothing']
         raise RebnnError(f'{name} cannot be timed: {last[-1].partition(": ")[2] or last[-1]}')
@@ -186,14 +183,6 @@ def measure_files(job: dict[str, Any]) -> dict[str, Any]:
         'machine': describe_cpu(core, root),
         'versions': {**found_versions, 'abi': ABI},
     }
-
-
-def warm_up(runs: dict[str, Any], seconds: float) -> None:
-    for run in runs.values():
-        end = time.perf_counter() + seconds / len(runs)
-        run()
-        while time.perf_counter() < end:
-            run()
 
 
 def where(job: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:

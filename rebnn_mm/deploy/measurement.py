@@ -36,6 +36,15 @@ def pin(wanted: int | None, root: Path) -> int:
     return core
 
 
+def warm_up(models: dict[str, Callable[[], object]], seconds: float) -> None:
+    """Run each model at least once, and so long that all together take this time."""
+    for run in models.values():
+        end = time.perf_counter() + seconds / len(models)
+        run()
+        while time.perf_counter() < end:
+            run()
+
+
 def measure(models: dict[str, Callable[[], object]], runs: int) -> dict[str, list[float]]:
     """Milliseconds of each run, the models taking turns."""
     times: dict[str, list[float]] = {name: [] for name in models}

@@ -15,7 +15,6 @@ import statistics
 import tempfile
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, init_default_scope
 
+from rebnn_mm.benchmark.timing import by_operator, node_times
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.session import open_session
 from rebnn_mm.errors import report_errors
@@ -91,21 +91,6 @@ def medians(
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def shares(session: Any, feeds: dict[str, np.ndarray], repeats: int) -> dict[str, float]:
-    """Milliseconds of a run by kind of operator, the largest first: the median of each node, summed."""
-    for _ in range(repeats):
-        session.run(None, feeds)
-    times: dict[tuple[str, str], list[float]] = {}
-    for event in json.loads(Path(session.end_profiling()).read_text()):
-        if event.get('cat') == 'Node' and event['name'].endswith('_kernel_time'):
-            key = event['args']['op_name'], f'{event["name"]} {event["args"].get("node_index")}'
-            times.setdefault(key, []).append(event['dur'] / 1e3)
-    spent: Counter[str] = Counter()
-    for (kind, _), values in times.items():
-        spent[kind] += statistics.median(values)
-    return dict(spent.most_common())
-
-
 @report_errors
 def main() -> None:
     args = parse_args()
@@ -133,7 +118,7 @@ def main() -> None:
         feeds = tokens(names, length, words)
         traced = sessions(real, args.model, args.threads, f'{folder}/trace')
         for name, session in traced.items():
-            spent = shares(session, feeds, max(args.repeats // 3, 1))
+            spent = by_operator(node_times(session, feeds, max(args.repeats // 3, 2)))
             found[f'{name} by operator'] = spent
             text = ', '.join(f'{kind} {ms:.2f}' for kind, ms in list(spent.items())[:8])
             print(f'{name}, ms of one run at {length} tokens by operator: {text}')
