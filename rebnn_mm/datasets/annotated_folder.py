@@ -21,6 +21,7 @@ from .photo_places import (
     by_folder,
     find_box_faults,
     find_split,
+    lines_of,
     refuse_wrong,
     split_of_folder,
     visible,
@@ -342,8 +343,7 @@ def _voc_lists(folder: Path, photos: Mapping[Path, Photo], notes: list[str]) -> 
             inside = {path: photo for path, photo in photos.items() if path.is_relative_to(root)}
             for path, photo in (inside or photos).items():
                 by_stem.setdefault(path.stem, []).append(photo)
-            lines = listed.read_text(encoding='utf-8-sig', errors='replace').splitlines()
-            lines = [line.strip() for line in lines if line.strip()]
+            lines = lines_of(listed)
             found = {line: by_stem.get(line) or _in_folder(line, by_stem.get(Path(line).stem, [])) for line in lines}
             if lines and not any(found.values()):
                 raise RebnnError(

@@ -58,6 +58,12 @@ def is_number(text: str) -> bool:
     return True
 
 
+def lines_of(path: Path) -> list[str]:
+    """The lines of a text file that hold something, without the blanks around it."""
+    lines = path.read_text(encoding='utf-8-sig', errors='replace').splitlines()
+    return [line.strip() for line in lines if line.strip()]
+
+
 def find_box_faults(what: str, left: float, top: float, width: float, height: float) -> list[str]:
     """List what is wrong with the numbers of a box."""
     if not all(map(math.isfinite, (left, top, width, height))):

@@ -13,7 +13,7 @@ import yaml  # type: ignore[import-untyped]
 from rebnn_mm.deploy.errors import first_sentence
 
 from ..errors import RebnnError
-from .photo_places import IMAGES, SPLITS, Box, Photo, Places, by_folder, is_number, refuse_wrong, visible
+from .photo_places import IMAGES, SPLITS, Box, Photo, Places, by_folder, is_number, lines_of, refuse_wrong, visible
 
 NAMES = ('classes.txt', 'obj.names', '_darknet.labels', 'classes.names')
 """Files that tools write with the name of a class in each line."""
@@ -35,18 +35,13 @@ def yolo_file(folder: Path) -> Path | None:
 
 def yolo_names_file(folder: Path) -> Path | None:
     """The file with a name of a class in each line that tools write next to labels, the longest; None without one."""
-    found = {path: _lines(path) for name in NAMES for path in sorted(visible(folder, name))}
+    found = {path: lines_of(path) for name in NAMES for path in sorted(visible(folder, name))}
     longest = max(found, key=lambda path: len(found[path]), default=None)
     other = next((path for path, names in found.items() if names != found[longest or path][: len(names)]), None)
     if other is not None:  # as labelImg writes one to each folder, in the order of use
         what = f'{longest} and {other} number the classes differently, and nothing tells which labels are of which.'
         raise RebnnError(what, fix='Label all images with one list.')
     return longest
-
-
-def _lines(path: Path) -> list[str]:
-    lines = path.read_text(encoding='utf-8-sig', errors='replace').splitlines()
-    return [line.strip() for line in lines if line.strip()]
 
 
 def looks_like_yolo(folder: Path, places: Places) -> Path | None:
@@ -60,8 +55,7 @@ def looks_like_yolo(folder: Path, places: Places) -> Path | None:
 
 
 def _has_boxes(path: Path) -> bool:
-    text = path.read_text(encoding='utf-8-sig', errors='replace')
-    lines = [line.split() for line in text.splitlines() if line.strip()]
+    lines = [line.split() for line in lines_of(path)]
     return bool(lines) and all(len(line) >= 5 and all(map(is_number, line)) for line in lines)
 
 
@@ -72,7 +66,7 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
     """
     wrong: list[str] = []
     if path.name in NAMES:
-        names = _lines(path)
+        names = lines_of(path)
         listed = _read_lists(places)
         key_points = False
     else:
