@@ -26,7 +26,7 @@ from rebnn_mm.deploy.errors import clean_text
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.checkpoint import QUANTIZER, check_checkpoint_file, match_keys
-from rebnn_mm.utils.command_line import check_writable, config_file
+from rebnn_mm.utils.command_line import check_writable
 from rebnn_mm.utils.config_file import SCOPE, config_path, read_config
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.console import plain_console
@@ -139,7 +139,7 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
     if out.suffix != '.py':
         raise RebnnError(f'--out {out} must end in .py.')
     check_writable(out)
-    bases, configs = {out: args.base}, {out: read_config(config_file(args.base))}
+    bases, configs = {out: args.base}, {out: read_config(args.base)}
     if not configs[out].get('model'):
         raise RebnnError(f'{args.base} has no model; name the config of a detector.')
     teacher_base, teacher = configs[out].model.get('teacher'), out.with_name(f'{out.stem}_teacher.py')
@@ -149,7 +149,7 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
         shipped = SCOPE + teacher_base.removeprefix('configs/')
         bases = {teacher: shipped if config_path(shipped).is_file() else teacher_base, **bases}
         check_writable(teacher)
-        configs[teacher] = read_config(config_file(bases[teacher]))
+        configs[teacher] = read_config(bases[teacher])
     if args.label_with:
         from rebnn_mm.cli.label_images import label_images
 
@@ -161,16 +161,15 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
     if args.teacher is None and taught and augment == 'microscope' and args.starts:
         # From the package's 1-bit start, a teacher brought nothing to images that are no photographs.
         args.base, args.starts = BASES['tiny'].format(''), {augment: BINARY_STARTS[args.starts[augment]]}
-        bases, configs, taught = {out: args.base}, {out: read_config(config_file(args.base))}, False
+        bases, configs, taught = {out: args.base}, {out: read_config(args.base)}, False
     kept = dict(negatives=args.negatives, emptied=not args.negatives)
     sides = input_sides(data, scale)
     labels = [box.name for box in data.boxes('train')]
     known = (len(data.classes), sides, labels, max(scale))
     changes = {path: model_changes(config, *known) for path, config in configs.items()}
     models = {path: model for path, (model, _) in changes.items()}
-    problem = f'{args.base} or the config of its teacher counts iterations; use configs that count epochs.'
-    if not all((c.get('train_cfg') or {}).get('max_epochs') for c in configs.values()):
-        raise RebnnError(problem)
+    if not all((config.get('train_cfg') or {}).get('max_epochs') for config in configs.values()):
+        raise RebnnError(f'{args.base} or the config of its teacher counts iterations; use configs that count epochs.')
     length = steps_of(configs[out], data, args.negatives)
     epochs = args.epochs or max(12, math.ceil(STEPS / length))
     first, begins, starts = next(iter(bases)), dict.fromkeys(bases, ''), []
@@ -194,9 +193,8 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
         }
     annotations = f'{out.resolve().with_suffix("")}_'
     for path in (*bases, *(Path(f'{annotations}{split}.json') for split in data.splits)):
-        problem = f'{path} already exists and has been edited; choose another --out.'
         if not written_here(path):
-            raise RebnnError(problem)
+            raise RebnnError(f'{path} already exists and has been edited; choose another --out.')
     for split, photos in data.splits.items():
         with whole_file(f'{annotations}{split}.json') as part:
             part.write_text(json.dumps(as_coco(photos, data.classes)))
