@@ -102,8 +102,6 @@ def main() -> None:
     ):
         if given and not there:
             raise RebnnError(f'{flag} requires {needed}; give both.')
-    if not args.out.parent.is_dir():
-        raise RebnnError(f'there is no folder {args.out.parent} to write into.')
     check_writable(args.out, inputs=[args.config, args.checkpoint, *args.image, *(args.int8 or [])])
     with user_errors(output=args.out):
         source = load_source(
