@@ -51,18 +51,7 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
     out, picture = files / 'choose.json', files / 'choose.png'
     given = [f'1 bit={files / "tiny.onnx"}', f'fp32={files / "real.onnx"}']
     allowed = os.sched_getaffinity(0)
-    command = [
-        files / 'trained.py',
-        *given,
-        '--int8-of',
-        'fp32',
-        '--rounds',
-        1,
-        '--json',
-        out,
-        '--picture',
-        picture,
-    ]
+    command = [files / 'trained.py', *given, '--int8-of', 'fp32', '--rounds', 1, '--json', out, '--picture', picture]
     choose(*command)
     rows = [line.split('|')[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith('| ')]
     assert [cell.strip() for cell in rows[0]] == ['file', 'accuracy', 'ms', 'MB']
@@ -101,21 +90,15 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
         (['a={folder}/tiny.onnx', '--picture', 'a.gif'], 'cannot write a picture to a.gif. End the name in .png'),
         (['a={folder}/tiny.onnx', '--json', '{folder}/tiny.onnx'], 'tiny.onnx: it is an input. Name another file.'),
         (
-            ['a={folder}/tiny.onnx', '--json', '{folder}/real.onnx'],
-            'real.onnx was not written by this program',
-        ),
-        (
             ['a={folder}/tiny.onnx', '--json', '{folder}/others.json'],
             'others.json was not written by this program',
         ),
-        (['a={folder}/tiny.onnx', '--rounds', '0'], 'argument --rounds: must be at least 1'),
         (
             ['a={folder}/tiny.onnx', 'a, int8={folder}/real.onnx', '--int8-of', 'a'],
             "--int8-of a makes 'a, int8', which is given",
         ),
         (['a={folder}/tiny.onnx', '--cfg-options', 'test_dataloader=None'], 'has no test_dataloader. Take'),
         (['a={folder}/tiny.onnx', '--cfg-options', 'test_evaluator.type=Acuracy'], "Did you mean 'Accuracy'?"),
-        (['a=zoo:nothing'], 'nothing'),
     ],
 )
 def test_mistakes_are_one_sentence(files, arguments, message, tmp_path, capsys):

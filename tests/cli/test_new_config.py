@@ -122,18 +122,6 @@ def first_losses(cfg: Config, images: list[int]) -> dict[str, torch.Tensor]:
     return losses
 
 
-@pytest.mark.parametrize('form', [path.name for path in sorted(FORMS.iterdir())])
-def test_every_form_becomes_a_config_whose_data_mmdet_reads(form, tmp_path):
-    cfg = write(tmp_path / 'mine.py', '--data', FORMS / form, *SMALL)
-    init_default_scope('mmdet')
-    dataset = DATASETS.build(cfg.train_dataloader.dataset)
-    infos = [dataset.get_data_info(index) for index in range(len(dataset))]
-    labels = {Path(info['img_path']).stem: [each['bbox_label'] for each in info['instances']] for info in infos}
-    assert labels == dict(p0=[1, 0], p1=[1, 0], p2=[], p3=[1])
-    assert dataset.metainfo['classes'] == ('disc', 'red square') == cfg.metainfo.classes
-    assert len(DATASETS.build(cfg.val_dataloader.dataset)) == 1
-
-
 @pytest.mark.parametrize(
     'base',
     ['two-stage', 'tiny', *(pytest.param(base, marks=pytest.mark.slow) for base in TAUGHT)],
@@ -519,14 +507,6 @@ def test_schedules_keep_their_form(given):
     assert Config.fromstring(text, '.py').param_scheduler[0] == {**once, 'begin': 11, 'end': 12}
 
 
-@pytest.mark.parametrize('size', ['tiny', 'nano', 'small'])
-def test_a_detector_designed_for_one_bit_has_a_name(size, tmp_path):
-    cfg = write(tmp_path / 'mine.py', '--base', size)
-    base = Config.fromfile(ROOT / f'configs/one_bit/{size}_bccd.py')
-    assert cfg.model.backbone == base.model.backbone and cfg.model.bbox_head.num_classes == 53
-    assert [path.name for path in tmp_path.glob('*.py')] == ['mine.py']
-
-
 @pytest.mark.parametrize(
     ('command', 'flag'), [(parse_args, ['--data', 'x', '--teacher']), (fit.parse_args, ['x', '--no-teacher'])]
 )
@@ -546,7 +526,6 @@ def test_a_config_says_itself_whether_it_has_a_teacher(command, flag, monkeypatc
         (['--start', 'nowhere.pth'], 'no checkpoint at nowhere.pth.'),
         (['--start', 'rebnn://other'], "rebnn://other: the package has no start 'other'."),
         (['--base', 'nowhere/nano'], 'no config file at nowhere/nano.'),
-        (['--base', 'rebnn_mm::nothing.py'], 'no config file at rebnn_mm::nothing.py.'),
         (['--base', 'rebnn_mm::coco/ssd300_vgg16_rebnn_coco.py'], 'counts iterations; use configs that count epochs'),
     ],
 )
@@ -566,40 +545,6 @@ def test_a_base_that_is_nearly_a_name_is_suggested(monkeypatch, capsys):
         parse_args()
     words = "--base nanoo is none of tiny, nano, small, two-stage, and no config. Did you mean 'nano'?"
     assert words in capsys.readouterr().err
-
-
-@pytest.mark.parametrize('change', [['--epochs', '0'], ['--epochs', '-3'], ['--size', '0', '64']])
-def test_numbers_that_make_no_sense_are_refused(change, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(
-        sys, 'argv', ['rebnn new-config', '--data', str(SAMPLE), '--out', str(tmp_path / 'mine.py'), *change]
-    )
-    with pytest.raises(SystemExit) as stopped:
-        new_config.main()
-    assert stopped.value.code == 2 and f'argument {change[0]}: must be at least 1' in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(('base', 'small'), [('tiny', ()), ('two-stage', FEW_REGIONS)])
-def test_it_trains_and_exports(base, small, tmp_path):
-    write(out := tmp_path / 'mine.py', '--base', base)
-    few = ('train_cfg.max_epochs=1', 'train_dataloader.dataset.indices=4', 'val_dataloader.dataset.indices=2')
-    done = run_script(
-        'rebnn_command.py', 'train', out, '--work-dir', tmp_path, '--cfg-options', *few, *small, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    done = run_script(
-        'rebnn_command.py', 'export', out, tmp_path / 'epoch_1.pth', '-o', tmp_path / 'x.onnx', cwd=tmp_path
-    )
-    assert done.returncode == 0 and 'Wrote' in done.stdout, done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('form', ['yolo_roboflow', 'csv_retinanet'])
-def test_a_folder_of_another_form_trains(form, tmp_path):
-    write(tmp_path / 'mine.py', '--data', FORMS / form, '--augment', 'photos', *SMALL)
-    done = run_script('rebnn_command.py', 'train', tmp_path / 'mine.py', '--work-dir', tmp_path, cwd=tmp_path)
-    assert done.returncode == 0 and '  AP ' in done.stdout, done.stderr
-    assert (tmp_path / 'epoch_1.pth').is_file()
 
 
 @pytest.mark.slow

@@ -145,8 +145,3 @@ def test_matched_and_mismatched_rows_in_one_data_set(tmp_path):
         ]
     )
     assert [both[index]['split'] for index in range(6)] == ['matched'] * 3 + ['mismatched'] * 3
-
-
-def test_the_first_rows(tmp_path):
-    path = write_rows(tmp_path / 'dev.tsv', 'cola', 9)
-    assert len(GLUEDataset('cola', str(path), indices=4)) == 4

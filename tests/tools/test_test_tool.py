@@ -54,7 +54,6 @@ def test_flips_are_merged_into_other_scores(run_tool, tested, checkpoint, detect
 
 
 def test_classifier_prints_its_accuracy(run_tool, classifier_config, tmp_path):
-    from mmengine.config import Config
     from mmengine.registry import init_default_scope
     from mmpretrain.registry import MODELS
 
@@ -83,17 +82,12 @@ def test_latent_weights_are_not_scored_as_real_ones(run_tool, checkpoint, detect
     [
         (dict(checkpoint='gone.pth'), ['no checkpoint at gone.pth']),
         (dict(options=['model.bbox_head.num_classes=3']), ['fills ', 'bbox_head.retina_cls.bias', 'Use the config']),
-        (
-            dict(options=['test_dataloader.dataset.data_root=no/']),
-            ['no annotations at no/annotations/instances_val2017'],
-        ),
         (dict(options=['model.conv_cfg.type=ReBNNConv2d']), ['model: RetinaNet takes no conv_cfg']),
         (dict(flags=['--out', 'x.json']), ['--out x.json must end in .pkl']),
         (dict(options=['test_evaluator=None']), [' has no test_evaluator. Take them over from']),
         (dict(options=['model=None']), [' has no model. Take them over from']),
         (dict(options=['test_cfg=None']), [' has no test_cfg. test_dataloader, test_cfg, test_evaluator go together']),
         (dict(flags=['--show-dir', 'x'], options=['default_hooks.visualization=None']), ['DetVisualizationHook']),
-        (dict(flags=['--show-dir', 'x'], options=['default_hooks=None']), ['DetVisualizationHook']),
     ],
 )
 def test_wrong_input_is_one_sentence(stop_tool, checkpoint, detector_config, tmp_path, change, parts):
@@ -140,17 +134,11 @@ def test_a_window_needs_a_display(stop_tool, checkpoint, detector_config, tmp_pa
 @pytest.mark.parametrize(
     ('flags', 'sentence'),
     [
-        (['--cfg-options', 'modle.x=1'], "--cfg-options modle.x: the config has no 'modle'. Did you mean 'model'?"),
-        (
-            ['--cfg-options', 'model.type=RetinaNett'],
-            "model.type='RetinaNett' is not registered (model). Did you mean",
-        ),
         (
             ['--cfg-options', 'test_dataloader.dataset.metainfo.classes=[person,bycicle]'],
             "test_dataloader.dataset.metainfo.classes names 'bycicle' (nearest: 'bicycle'), which ",
         ),
         (['--out', '{0}/cut.pth/a.pkl'], 'cannot write to {0}/cut.pth/a.pkl: Not a directory ({0}/cut.pth).'),
-        (['--work-dir', '/proc/work'], 'cannot write to /proc/work: '),
         ([], '{0}/cut.pth cannot be read as a checkpoint: '),
     ],
 )

@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from rebnn_mm.utils.score_table import COLUMNS, ap_rows, print_scores
+from rebnn_mm.utils.score_table import ap_rows, print_scores
 
 COCO = {
     'coco/bbox_mAP': 0.196,
@@ -18,10 +18,6 @@ def printed(scores):
     console = Console(width=88, record=True, file=io.StringIO())
     print_scores(scores, console)
     return console.export_text()
-
-
-def test_columns_are_the_papers():
-    assert list(COLUMNS) == ['AP', 'AP50', 'AP75', 'APs', 'APm', 'APl']
 
 
 def test_percent_in_the_order_of_the_columns_and_a_dash_for_sizes_without_objects():

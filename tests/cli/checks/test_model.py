@@ -30,12 +30,6 @@ def stock(base, tmp_path, model='dict()'):
             "such as backbone=dict(_delete_=True, type='BinaryResNet', depth=18, conv_cfg=...).",
         ),
         (
-            'mmdet::convnext/mask-rcnn_convnext-t-p4-w7_fpn_amp-ms-crop-3x_coco.py',
-            'dict(backbone=dict(conv_cfg=binary))',
-            'model.backbone: ConvNeXt takes no conv_cfg',
-            "type='BinaryResNet'",
-        ),
-        (
             'mmpretrain::convnext/convnext-tiny_32xb128_in1k.py',
             'dict(backbone=dict(conv_cfg=binary))',
             'model.backbone: ConvNeXt takes no conv_cfg',
