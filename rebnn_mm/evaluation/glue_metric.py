@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from ..errors import RebnnError
 from ..utils.score_table import MAJORITY
 
 Labels = np.ndarray
-Score = Callable[[Labels, Labels], float]
 
 
 @METRICS.register_module()
@@ -91,40 +90,24 @@ class GLUEMetric(BaseMetric):
     def _scores(self, predicted: Labels, labels: Labels) -> dict[str, float]:
         if np.isnan(predicted).any():  # a diverged model has no score
             predicted = np.full_like(labels, -1)
-        values = {name: SCORES[name](labels, predicted) for name in self.task.metrics}
+        values = {name: _score(name, labels, predicted) for name in self.task.metrics}
         if self.task.is_regression:
             values['pearson_spearman'] = sum(values.values()) / len(values)
         return {name: round(100 * value, 4) for name, value in values.items()}
 
 
-def _f1(labels: Labels, predicted: Labels) -> float:
-    from sklearn.metrics import f1_score
+def _score(name: str, labels: Labels, predicted: Labels) -> float:
+    """A score by its name, 0 to 1 or -1 to 1."""
+    if name == 'accuracy':
+        return float((labels == predicted).mean())
+    if name in ('f1', 'matthews'):
+        from sklearn import metrics
 
-    return float(f1_score(labels == 1, predicted == 1, zero_division=0))
+        if name == 'f1':
+            return float(metrics.f1_score(labels == 1, predicted == 1, zero_division=0))
+        return float(metrics.matthews_corrcoef(labels, predicted))
+    from scipy import stats
 
-
-def _matthews(labels: Labels, predicted: Labels) -> float:
-    from sklearn.metrics import matthews_corrcoef
-
-    return float(matthews_corrcoef(labels, predicted))
-
-
-def _correlation(kind: str) -> Score:
-    def score(labels: Labels, predicted: Labels) -> float:
-        from scipy import stats
-
-        if len(labels) < 2 or np.ptp(labels) == 0 or np.ptp(predicted) == 0:
-            return 0.0
-        return float(getattr(stats, kind)(labels, predicted).statistic)
-
-    return score
-
-
-SCORES: dict[str, Score] = {
-    'accuracy': lambda labels, predicted: float((labels == predicted).mean()),
-    'f1': _f1,
-    'matthews': _matthews,
-    'pearson': _correlation('pearsonr'),
-    'spearman': _correlation('spearmanr'),
-}
-"""Score by name, 0 to 1 or -1 to 1, of labels and predictions."""
+    if len(labels) < 2 or np.ptp(labels) == 0 or np.ptp(predicted) == 0:
+        return 0.0
+    return float(getattr(stats, f'{name}r')(labels, predicted).statistic)
