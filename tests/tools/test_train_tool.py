@@ -167,7 +167,7 @@ def test_resuming_with_other_settings(stop_tool, trained_detector, detector_conf
 def test_resuming_what_is_finished_says_so(run_tool, trained_detector, detector_config, tmp_path):
     checkpoint = trained_detector[1] / 'epoch_1.pth'
     done = run_tool(TOOL, detector_config, '--work-dir', tmp_path, '--resume', checkpoint)
-    assert done.returncode == 0 and 'is at epoch 1 of 1; nothing is left to train' in done.stdout
+    assert done.returncode == 0 and 'already finished, 1 of 1 epoch\n' in done.stdout
 
 
 def test_resuming_without_an_optimizer_says_so(run_tool, trained_detector, detector_config, tmp_path):

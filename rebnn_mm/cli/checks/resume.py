@@ -8,12 +8,11 @@ from typing import Any
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from rebnn_mm.engine.binary_hook import has_epochs
 from rebnn_mm.errors import RebnnError
 
 
 class ResumeCheck(Hook):
-    """Stops where the state of a checkpoint does not fit the config, and says so where nothing is left to train."""
+    """Stops where the state of a checkpoint does not fit the config."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -26,10 +25,6 @@ class ResumeCheck(Hook):
                 f'--resume: {self.path} has no state of the optimizer (save_optimizer=False of CheckpointHook), whose '
                 'momenta start again.'
             )
-        unit, whole = ('epoch', runner.max_epochs) if has_epochs(runner) else ('iter', runner.max_iters)
-        done = checkpoint.get('meta', {}).get(unit, 0)
-        if done >= whole:
-            runner.logger.warning(f'--resume: {self.path} is at {unit} {done} of {whole}; nothing is left to train.')
 
 
 def _check_state(runner: Runner, checkpoint: Mapping[str, Any], path: str) -> None:
