@@ -266,22 +266,20 @@ def start_of(base: Config, name: str, checkpoint: str) -> dict[str, Any]:
             return {'load_from': place, 'optim_wrapper.optimizer.lr': rate * DETECTOR_RATE}
     learned = {key.removeprefix('backbone.'): value for key, value in state.items() if key.startswith('backbone.')}
     changes: dict[str, Any] = {}
-    for path in (('backbone',), ('roi_head', 'shared_head')):
-        part: Any = base.model
-        for key in path:
-            part = part.get(key) if isinstance(part, dict) else None
+    shared = (base.model.get('roi_head') or {}).get('shared_head')
+    for key, part in {'backbone': base.model.get('backbone'), 'roi_head.shared_head': shared}.items():
         if part is None:
             continue
         matched, missing, reshaped = compare(part, learned)
         if wrong := [*missing, *reshaped]:
             raise RebnnError(
-                f'--start {checkpoint} does not fit the {path[-1]} of {name}: of {matched + len(wrong)} parameters it '
+                f'--start {checkpoint} does not fit the {key} of {name}: of {matched + len(wrong)} parameters it '
                 f'lacks {len(wrong)}, for instance {wrong[0]}. Name a classifier or detector of the same blocks, or '
                 'the --base that it was trained for.'
             )
         start = dict(type='Pretrained', checkpoint=place, prefix='backbone.')
         # A base may have None there, which mmengine joins with nothing.
-        changes['.'.join(('model', *path, 'init_cfg'))] = dict(start, _delete_=True) if 'init_cfg' in part else start
+        changes[f'model.{key}.init_cfg'] = dict(start, _delete_=True) if 'init_cfg' in part else start
     return changes
 
 
@@ -348,29 +346,25 @@ def model_changes(
 ) -> tuple[dict[str, Any], tuple[Anchors, Anchors] | None]:
     """Adapt the model of a base to these data, and tell how its anchors, kept if no worse, and the new ones fit."""
     changes: dict[str, Any] = {}
-    for path in (('roi_head', 'bbox_head'), ('bbox_head',)):
-        head: Any = base.model
-        for key in path:
-            head = head.get(key) or {} if isinstance(head, dict) else {}
+    for owner in (base.model.get('roi_head') or {}, base.model):
+        head = owner.get('bbox_head') or {}
         if isinstance(head, list):
             raise RebnnError('the base has several box heads; name one with a single box head as --base.')
         if 'num_classes' in head:
-            inner: Any = dict(num_classes=classes)
-            for key in reversed(path):
-                inner = {key: inner}
-            changes.update(inner)
+            own = {'bbox_head': dict(num_classes=classes)}
+            changes |= own if owner is base.model else {'roi_head': own}
     if not changes:
         raise RebnnError('the base has no head with num_classes; name the config of a detector as --base.')
     images = base.model.get('data_preprocessor') or {}
-    own: dict[str, Any] = {}
+    prepared: dict[str, Any] = {}
     if images.get('batch_augments'):
-        own['batch_augments'] = None  # they would take other sizes than the scale
+        prepared['batch_augments'] = None  # they would take other sizes than the scale
     # Maps of a pyramid are added, and batch norm needs two places at stride 32, in half the size as well.
     small = edge <= 64
     if images and base.model.get('neck') and (small or 'pad_size_divisor' not in images):
-        own['pad_size_divisor'] = 64 if small else 32
-    if own:
-        changes['data_preprocessor'] = own
+        prepared['pad_size_divisor'] = 64 if small else 32
+    if prepared:
+        changes['data_preprocessor'] = prepared
     for name in ('rpn_head', 'bbox_head'):
         head = base.model.get(name)
         found = describe_generator_change((head or {}).get('anchor_generator') or {}, sides, equal_classes(labels))
