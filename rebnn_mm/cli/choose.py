@@ -48,7 +48,7 @@ from rebnn_mm.utils.command_line import (
     quote_command,
 )
 from rebnn_mm.utils.config_mistake import user_errors
-from rebnn_mm.utils.console import plain_console, quiet
+from rebnn_mm.utils.console import plain_console
 from rebnn_mm.utils.data_files import check_data, data_paths
 from rebnn_mm.utils.picture import check_picture
 
@@ -163,8 +163,7 @@ def calibration_images(cfg: Config, path: Path) -> CalibrationImages:
         raise RebnnError('--int8-of takes images of the training set, and the config has none.')
     check_data(cfg, ['train'])
     steps = json.loads(read_onnx(path.read_bytes()).metadata['rebnn.preprocess'])
-    with quiet():  # the COCO reader prints what it does
-        return CalibrationImages(steps, dataset_images(cfg.train_dataloader.dataset))
+    return CalibrationImages(steps, dataset_images(cfg.train_dataloader.dataset))
 
 
 def load_report(path: Path) -> dict[str, Any]:
@@ -206,8 +205,7 @@ def metric_of(scores: Mapping[str, Mapping[str, float]], wanted: str | None) -> 
 
 def time_files(cfg: Config, files: dict[str, Path], args: argparse.Namespace) -> dict[str, float]:
     """Median milliseconds for a prepared test image, by label; the files take turns."""
-    with quiet():
-        images = dataset_images(cfg.test_dataloader.dataset, IMAGES)
+    images = dataset_images(cfg.test_dataloader.dataset, IMAGES)
     runs: dict[str, Callable[[], object]] = {}
     for label, path in files.items():
         packed = load(path)

@@ -14,6 +14,7 @@ from mmengine.registry import DATASETS
 from rebnn_mm.datasets.photo_places import visible
 from rebnn_mm.deploy.image import read_image
 from rebnn_mm.deploy.several import PICTURES
+from rebnn_mm.utils.console import quiet
 from rebnn_mm.utils.data_files import check_data, leaf_datasets
 
 from ..errors import RebnnError
@@ -113,7 +114,8 @@ def dataset_images(dataset: Mapping[str, Any], at_most: int = MOST) -> list[Path
     """Images of a data set before any preparation, spread over it: their files, or arrays where it holds them."""
     images: list[Path | np.ndarray] = []
     for _, leaf in leaf_datasets(dataset, 'dataset'):
-        built = DATASETS.build(leaf)
+        with quiet():  # the COCO reader prints what it does
+            built = DATASETS.build(leaf)
         for index in spread(range(len(built)), at_most):
             about = built.get_data_info(index)
             image = about.get('img_path') if about.get('img') is None else about['img']
