@@ -24,7 +24,7 @@ from rebnn_mm.utils.detector import check_input, load_detector
 
 def parse_args() -> argparse.Namespace:
     parser = CommandParser(description=__doc__)
-    parser.add_argument('image', help='image file')
+    parser.add_argument('image', type=Path, help='image file')
     parser.add_argument('config', type=config_file, nargs='?', help='config file; default: the one in the checkpoint')
     parser.add_argument('checkpoint', help='checkpoint file')
     parser.add_argument('--out', type=Path, help='painted image to write; default: <image name>_detections.jpg here')
@@ -36,14 +36,13 @@ def parse_args() -> argparse.Namespace:
 @report_errors
 def main() -> None:
     args = parse_args()
-    image = Path(args.image)
-    out = args.out or Path(f'{image.stem}_detections.jpg')
+    out = args.out or Path(f'{args.image.stem}_detections.jpg')
     check_input(args.image, args.config, args.checkpoint)
     check_writable(out, inputs=[args.image, args.config, args.checkpoint])
     if not cv2.haveImageWriter(str(out)):
         raise RebnnError(f'cannot write a picture to {out}. End the name in .jpg or .png.')
     inferencer = load_detector(args.config, args.checkpoint, args.device)
-    result = inferencer(str(image), pred_score_thr=args.score_thr, return_vis=True, no_save_vis=True)
+    result = inferencer(str(args.image), pred_score_thr=args.score_thr, return_vis=True, no_save_vis=True)
 
     classes = inferencer.model.dataset_meta['classes']
     found = result['predictions'][0]
@@ -51,7 +50,7 @@ def main() -> None:
     for index in shown:
         score, label, box = found['scores'][index], found['labels'][index], found['bboxes'][index]
         print(f'{classes[label]:<16} {score:.2f}  x1 {box[0]:.0f}  y1 {box[1]:.0f}  x2 {box[2]:.0f}  y2 {box[3]:.0f}')
-    print(f'{len(shown)} objects with a score of at least {args.score_thr:g} in {image}')
+    print(f'{len(shown)} objects with a score of at least {args.score_thr:g} in {args.image}')
 
     with user_errors(output=out), whole_file(out) as part:
         mmcv.imwrite(mmcv.rgb2bgr(result['visualization'][0]), str(part))

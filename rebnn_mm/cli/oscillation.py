@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from matplotlib import colormaps, pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -46,9 +47,7 @@ def run_labels(runs: Sequence[Path], labels: Sequence[str] | None) -> list[str]:
 
 def spread(names: Sequence[_T], count: int) -> list[_T]:
     """The first, the last and some evenly between."""
-    if len(names) <= count:
-        return list(names)
-    return [names[round(index * (len(names) - 1) / (count - 1))] for index in range(count)]
+    return [names[round(index)] for index in np.linspace(0, len(names) - 1, min(len(names), count))]
 
 
 def loss_by_epoch(work_dir: Path, history: WeightHistory) -> tuple[list[int], list[float]]:

@@ -16,8 +16,12 @@ def leave_multimodal_out() -> bool:
     mmpretrain 1.3 imports them as soon as any transformers is installed, and with them names that transformers 5
     has not; then none of its models can be used. A config that names one gets mmpretrain's own message.
     """
+    try:
+        too_new = int(version('transformers').split('.')[0]) >= 5
+    except PackageNotFoundError:
+        return False
     package = find_spec('mmpretrain')
-    if not _too_new() or package is None or package.origin is None:
+    if not too_new or package is None or package.origin is None:
         return False
     module: Any = sys.modules.get(SWITCH)
     if module is None:
@@ -27,10 +31,3 @@ def leave_multimodal_out() -> bool:
         spec.loader.exec_module(module)
     module.WITH_MULTIMODAL = False
     return True
-
-
-def _too_new() -> bool:
-    try:
-        return int(version('transformers').split('.')[0]) >= 5
-    except PackageNotFoundError:
-        return False
