@@ -207,7 +207,9 @@ def _coco_files(folder: Path, named: Mapping[str, Path]) -> dict[str, Path]:
         if path in named.values() or split in named:
             continue
         try:
-            if _is_coco(json.loads(path.read_bytes())):
+            content = json.loads(path.read_bytes())
+            is_coco = isinstance(content, dict) and {'images', 'annotations', 'categories'} <= content.keys()
+            if is_coco and content.get('info') != WRITTEN:
                 found.setdefault(split, []).append(path)
         except (OSError, ValueError, RecursionError) as error:
             if split:
@@ -236,11 +238,6 @@ def _by_folder(splits: dict[str, list[Photo]], folder: Path) -> dict[str, list[P
     for photo in photos:
         found.setdefault(split_of_folder(folder / photo.file, folder), []).append(photo)
     return found if split == 'train' and 'train' in found and '' not in found else splits
-
-
-def _is_coco(content: Any) -> bool:
-    wanted = {'images', 'annotations', 'categories'}
-    return isinstance(content, dict) and wanted <= content.keys() and content.get('info') != WRITTEN
 
 
 def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[Photo]], list[str]]:
