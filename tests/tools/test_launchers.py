@@ -1,4 +1,4 @@
-"""The shell scripts hand over the right command: a stand-in for the interpreter, or for srun, writes it down."""
+"""The shell scripts hand over the right command: a stand-in for the interpreter writes it down."""
 
 import os
 import shlex
@@ -12,9 +12,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def launch(tmp_path):
-    for name in ('python', 'srun'):
-        (tmp_path / name).write_text('#!/bin/sh\nprintf "%s\\n" "$0" "$@"\n')
-        (tmp_path / name).chmod(0o755)
+    (tmp_path / 'python').write_text('#!/bin/sh\nprintf "%s\\n" "$0" "$@"\n')
+    (tmp_path / 'python').chmod(0o755)
 
     def run(command, **env):
         path = f'{tmp_path}{os.pathsep}{os.environ["PATH"]}'
@@ -44,30 +43,7 @@ def test_dist_test_on_two_machines(launch):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ('script', 'last', 'tail'),
-    [
-        (
-            'train',
-            'work dir',
-            ['tools/train.py', 'my.py', '--work-dir', 'work dir', '--launcher', 'slurm', '--resume'],
-        ),
-        ('test', 'my.pth', ['tools/test.py', 'my.py', 'my.pth', '--launcher', 'slurm', '--resume']),
-    ],
-)
-def test_slurm(launch, script, last, tail):
-    command = f'tools/slurm_{script}.sh gpu-queue my-job my.py "{last}" --resume'
-    done = launch(command, GPUS='16', SRUN_ARGS='--time=1:00 --exclusive')
-    words = done.stdout.splitlines()
-    assert Path(words[0]).name == 'srun'
-    assert words[1:-len(tail)] == [
-        '-p', 'gpu-queue', '--job-name=my-job', '--gres=gpu:8', '--ntasks=16', '--ntasks-per-node=8',
-        '--cpus-per-task=5', '--kill-on-bad-exit=1', '--time=1:00', '--exclusive', 'python', '-u',
-    ]  # fmt: skip
-    assert words[-len(tail) :] == tail
-
-
-@pytest.mark.parametrize('script', ['dist_train', 'dist_test', 'slurm_train', 'slurm_test'])
+@pytest.mark.parametrize('script', ['dist_train', 'dist_test'])
 def test_too_few_arguments_print_the_usage(launch, script):
     done = launch(f'tools/{script}.sh my.py')
     assert done.returncode == 2
