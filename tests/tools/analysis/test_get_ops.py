@@ -88,7 +88,6 @@ def test_a_stock_config_with_swapped_layers(base, layers, calls, shape, share, g
     ('args', 'message'),
     [
         (['configs/no_such_config.py'], 'no config file at configs/no_such_config.py.'),
-        ([RESNET, '--out', ROOT / 'tests'], 'it is a folder. Name a file.'),
         ([RESNET, '--rois', 5], 'ImageClassifier has no second stage, so rois=5 has no use'),
         ([RESNET, '--shape', 0, 5], 'must be a height and a width above 0'),
         ([ROOT / 'configs/coco/ssd300_vgg16_rebnn_coco.py', '--shape', 20, 20], 'the network does not run on 20x20: '),

@@ -57,14 +57,6 @@ def test_a_line_that_a_killed_run_has_cut_off_is_left_out(tool, write):
     assert tool.collect(tool.read_entries([path]), ('loss',)) == {'loss': ([10], [3.0])}
 
 
-def test_a_picture_that_cannot_be_is_one_sentence(tool, write, monkeypatch, capsys, tmp_path):
-    write('a', train(10, 3.0))
-    monkeypatch.setattr('sys.argv', [TOOL, str(tmp_path), '--out', str(tmp_path / 'curves.txt')])
-    with pytest.raises(SystemExit):
-        tool.main()
-    assert 'cannot write a picture to ' in capsys.readouterr().err
-
-
 def test_draws_what_a_run_logged(run_tool, trained_detector, tmp_path):
     done = run_tool(TOOL, trained_detector[1], '--out', tmp_path / 'new' / 'curves.png')
     assert done.returncode == 0, done.stderr

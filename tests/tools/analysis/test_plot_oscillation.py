@@ -104,7 +104,6 @@ def test_svg_is_vector_graphics(run, tmp_path, monkeypatch, capsys):
         (['{run}', '--layers', 'cnov2'], "no layer 'cnov2' in the record of {run}. Did you mean 'conv2'?"),
         (['{run}', '--labels', 'a', 'b'], '--labels names 2 runs, and there are 1.'),
         (['{run}', '{run}'], 'Tell them apart with --labels.'),
-        (['{run}', '--out', 'x.doc'], 'cannot write a picture to x.doc.'),
     ],
 )
 def test_what_cannot_be_drawn_is_one_sentence(run, tmp_path, monkeypatch, capsys, arguments, message):

@@ -79,18 +79,12 @@ def test_several_runs_and_all_channels_are_rows(run, tmp_path, monkeypatch):
     ('arguments', 'message'),
     [
         (['{empty}'], 'no */vis_data/binary_weights.jsonl in '),
-        (
-            ['{run}', '--layer', 'conv'],
-            "layer 'conv' in the record of {run}. Did you mean 'conv2'?",
-        ),
+        (['{run}', '--layer', 'conv'], "layer 'conv' in the record of {run}. Did you mean 'conv2'?"),
         (
             ['{run}', '--layer', 'conv2', '--channel', '8'],
             "channel 8 of layer 'conv2' in the record of {run}; recorded: 0, 5.",
         ),
         (['{run}', '--epochs', '9'], 'no latent weights of epoch 9 in every run; recorded: 0, 1, 2, 3.'),
-        (['{run}', '--out', 'x.doc'], 'cannot write a picture to x.doc.'),
-        (['{run}', '--labels', 'a', 'b'], '--labels names 2 runs, and there are 1.'),
-        (['{run}', '{run}'], 'Tell them apart with --labels.'),
     ],
 )
 def test_what_cannot_be_drawn_is_one_sentence(run, tmp_path, monkeypatch, capsys, arguments, message):

@@ -79,9 +79,3 @@ def test_what_is_wrong_is_one_sentence_and_nothing_is_written(tmp_path, monkeypa
         tool.main()
     assert sentence in capsys.readouterr().err
     assert not list((tmp_path / 'out').glob('*'))
-
-
-def test_the_traceback_can_be_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr('sys.argv', [TOOL, '--src', str(tmp_path), '--traceback'])
-    with pytest.raises(ValueError, match='must be the folder BCCD of a clone'):
-        load_script(TOOL).main()
