@@ -180,6 +180,8 @@ def plan(cfg: Config, args: argparse.Namespace, folder: Path, model: nn.Module, 
     loop = planned.train_cfg
     if 'max_epochs' not in loop:
         raise RebnnError(f'{args.config} is trained for iterations; only epochs can be counted here.')
+    if 'lr' not in planned.optim_wrapper.get('optimizer', ()):
+        raise RebnnError('it sets no lr, which --lr-mult multiplies.', 'optim_wrapper.optimizer', 'Set one there.')
     folder.mkdir(parents=True, exist_ok=True)
     start = folder / 'start.pth'
     state = torch.load(args.checkpoint, map_location='cpu', weights_only=False)

@@ -110,8 +110,12 @@ def test_a_training_goes_on_in_a_folder_that_was_moved(tmp_path, monkeypatch):
             ['train_cfg._delete_=True', 'train_cfg.by_epoch=False', 'train_cfg.max_iters=9'],
             'is trained for iterations',
         ),
+        (
+            ['optim_wrapper.optimizer._delete_=True', 'optim_wrapper.optimizer.type=SGD'],
+            'it sets no lr, which --lr-mult',
+        ),
     ],
-    ids=['a real network', 'no validation set', 'iterations'],
+    ids=['a real network', 'no validation set', 'iterations', 'no rate'],
 )
 def test_what_does_not_go_is_said_before_the_work(trained, tmp_path, options, message, capsys):
     with pytest.raises(SystemExit):
