@@ -39,7 +39,7 @@ def front(points: Sequence[Point], cost: Cost) -> list[Point]:
 
 
 def markdown(points: Sequence[Point], metric: str) -> list[str]:
-    r"""A table, a line for each point; what is on a front is bold."""
+    """A table, a line for each point; what is on a front is bold."""
     best = {cost: front(points, cost) for cost in ('ms', 'megabytes')}
 
     def cell(point: Point, cost: str) -> str:
@@ -91,8 +91,6 @@ def int8_of(path: Path, examples: Sequence[Image]) -> bytes:
     file = read_onnx(path.read_bytes())
     if file.binary_weights:
         raise RebnnError(f'{path} holds binary layers: its rest becomes int8 by rebnn export --int8.')
-    if not len(examples):
-        raise RebnnError(f'{path}: there is no image to calibrate int8 on.')
     inputs = onnx.load(path)
     model = quantize(path, examples[0].valid_size, (feeds_of(inputs, example) for example in examples))
     metadata = {key: text for key, text in file.metadata.items() if key != DIGEST_KEY}
