@@ -29,8 +29,8 @@ class _SignFourier(SignFunction):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         x, highest = ctx.saved_tensors
         # sum_{i=0}^n cos((2i+1) a) = sin(2(n+1) a) / (2 sin a): two sines in place of up to nineteen cosines.
-        # Base frequency 0.1: the square wave equals the sign up to half a period, pi / 0.1 = 31.4. Numbers are literals,
-        # because torch.compile(dynamic=True) takes no global one twice.
+        # Base frequency 0.1: the square wave equals the sign up to half a period, pi / 0.1 = 31.4. Literals, because
+        # torch.compile(dynamic=True) takes no global number twice.
         angle, count = 0.1 * x, 2 * (highest + 1)
         series = (angle * count).sin_().div_(angle.sin())
         series = torch.where(angle == 0, count.to(series.dtype), series).mul_(0.2 / 3.141592653589793)
