@@ -177,6 +177,14 @@ def test_an_optimizer_of_two_steps_is_refused_and_its_base_is_not():
     assert all(layer.steps == 1 for layer in resilient.layers)
 
 
+@pytest.mark.parametrize(('rule', 'method'), [(ResilientGradient, 'ReBNNConv2d'), (MethodDriver, 'OvSWConv2d')])
+def test_a_rule_that_adds_to_gradients_is_refused_where_they_are_climbed(rule, method):
+    model = block(method=method)
+    with pytest.raises(match='adds to gradients what a step has to take off. Turn the sign of the loss'):
+        rule(model).attach(torch.optim.SGD(model.parameters(), lr=0.1, maximize=True))
+    FlipRecorder(model).attach(torch.optim.SGD(model.parameters(), lr=0.1, maximize=True))
+
+
 def test_a_rule_that_sees_passes_and_no_step_warns(monkeypatch):
     monkeypatch.setattr(quantizers_base, 'PASSES_WITHOUT_STEP', 3)
     model = block()
@@ -476,6 +484,15 @@ def test_an_exported_program_computes_what_the_model_does(memory):
     assert torch.equal(exported(images()), model(images()))
     with pytest.raises(match=r'torch.export drops the gradients of signs.* Export in evaluation mode'):
         torch.export.export(model.train(), (images(),))
+
+
+def test_a_graph_of_fx_has_a_node_for_each_layer_and_learns():
+    """As torchvision's create_feature_extractor makes one."""
+    model = nn.Sequential(nn.Conv2d(8, 8, 1), ReBNNConv2d(8, 8, 3, padding=1))
+    traced = torch.fx.symbolic_trace(model)
+    assert [node.op for node in traced.graph.nodes] == ['placeholder', 'call_module', 'call_module', 'output']
+    assert_equal(gradients(traced), gradients(model))
+    assert type(traced.get_submodule('1')) is ReBNNConv2d
 
 
 @pytest.mark.parametrize('rule', [ResilientGradient, MethodDriver, FlipRecorder])

@@ -59,7 +59,7 @@ def draw(points: Sequence[Point], metric: str, path: Path) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     from rebnn_mm.analysis.figure_style import COLOURS, DPI, figure_style
-    from rebnn_mm.utils.picture import save_picture
+    from rebnn_mm.utils.picture import plain, save_picture
 
     with figure_style():
         figure, panels = pyplot.subplots(1, 2, figsize=(8, 3.4), sharey=True)
@@ -70,7 +70,7 @@ def draw(points: Sequence[Point], metric: str, path: Path) -> None:
             panel.plot(*line, '--', color='0.6', zorder=1, label='no other file is better')
             for index, point in enumerate(points):
                 colour = COLOURS[index % len(COLOURS)]
-                panel.scatter(getattr(point, cost), point.score, color=colour, label=point.label, zorder=2)
+                panel.scatter(getattr(point, cost), point.score, color=colour, label=plain(point.label), zorder=2)
             panel.set_xscale('log')
             costs = [getattr(point, cost) for point in points]
             panel.set_xlim(min(costs) / 1.5, max(costs) * 1.5)

@@ -29,7 +29,7 @@ from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.console import plain_console
 from rebnn_mm.utils.data_files import check_data
-from rebnn_mm.utils.picture import check_picture, save_picture
+from rebnn_mm.utils.picture import check_picture, plain, save_picture
 
 MOST_NUMBERS = 30
 """With more rows than this the picture shows colours without numbers."""
@@ -92,9 +92,9 @@ def draw(matrix: np.ndarray, classes: tuple[str, ...], title: str) -> Figure:
     figure, axis = pyplot.subplots(figsize=(size + 1.5, size), layout='constrained')
     picture = axis.imshow(percent, cmap='Blues', vmin=0, vmax=100)
     figure.colorbar(picture, label='% of the row', shrink=0.8)
-    ticks = range(len(matrix))
-    axis.set_xticks(ticks, [*classes, 'missed'], rotation=45, ha='right')
-    axis.set_yticks(ticks, [*classes, 'background'])
+    names, ticks = [*map(plain, classes)], range(len(matrix))
+    axis.set_xticks(ticks, [*names, 'missed'], rotation=45, ha='right')
+    axis.set_yticks(ticks, [*names, 'background'])
     axis.set(xlabel='predicted as', ylabel='object is', title=title)
     if len(matrix) <= MOST_NUMBERS:
         for (row, column), value in np.ndenumerate(matrix):

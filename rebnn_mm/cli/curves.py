@@ -15,7 +15,7 @@ import matplotlib
 from matplotlib import pyplot
 
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
-from rebnn_mm.utils.picture import check_picture, save_picture
+from rebnn_mm.utils.picture import check_picture, plain, save_picture
 
 Series = dict[str, tuple[list[int], list[float]]]
 
@@ -91,7 +91,7 @@ def draw(entries: list[tuple[int, dict[str, float]]], title: str, out: Path) -> 
             axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)
         axis.legend(fontsize=7)
-    figure.suptitle(title)
+    figure.suptitle(plain(title))
     figure.tight_layout()
     save_picture(figure, out, dpi=110)
     return list(panels)

@@ -215,7 +215,7 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
             test=f'{"test" if "test" in data.splits else "val"}.json',
             model=_arguments(models[path]),
             schedule=schedule(configs[path], epochs, length) + hooks(configs[path], patience) + begins[path],
-        )
+        ).replace('{{', '{\\x7b')  # in a name; mmengine would put something in its place
         with whole_file(path) as part:
             part.write_text(f'{text}{DIGEST}{_digest(text)}\n')
     report(data, scale, sides, changes[out][1])

@@ -25,7 +25,7 @@ from rebnn_mm.analysis.figure_style import DPI, LINE_STYLES, figure_style
 from rebnn_mm.analysis.weight_history import QUANTITIES, WeightHistory, read_weight_history
 from rebnn_mm.cli.curves import collect, read_entries
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
-from rebnn_mm.utils.picture import check_picture, save_picture
+from rebnn_mm.utils.picture import check_picture, plain, save_picture
 
 LAYERS_SHOWN = 4
 """Layers drawn unless --layers names others: more lines of each run are hard to tell apart."""
@@ -42,7 +42,7 @@ def run_labels(runs: Sequence[Path], labels: Sequence[str] | None) -> list[str]:
         raise RebnnError(f'--labels names {len(names)} runs, and there are {len(runs)}. Give each run one label.')
     if len(set(names)) < len(names):
         raise RebnnError(f'several runs have the same name in {names}. Tell them apart with --labels.')
-    return names
+    return [*map(plain, names)]
 
 
 def spread(names: Sequence[_T], count: int) -> list[_T]:

@@ -83,6 +83,7 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     named = {split: Path(path).resolve() for split, path in (given or {}).items()}
     splits, order = _read(places, named)
     notes, photos = places.notes, [photo for photos in splits.values() for photo in photos]
+    notes += [f'images have no labels and are not used\t{file}' for file in sorted(places.unseen.values())]
     nameless = next((photo.file for photo in photos for box in photo.boxes if not box.name.strip()), None)
     if nameless is not None:
         raise RebnnError(f'{folder}: a box in {nameless} has no class, or one whose name is empty.')
@@ -247,8 +248,9 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
         wrong: list[str] = []
         try:
             content = json.loads(path.read_bytes())
-            names = {category['id']: str(category['name']) for category in content['categories']}
-            if len({(category['id'], str(category['name'])) for category in content['categories']}) > len(names):
+            pairs = {(category['id'], str(category['name']).strip()) for category in content['categories']}
+            names = dict(pairs)
+            if len(pairs) > len(names):
                 wrong.append('two classes have one id, so boxes are mixed up')
             # Numbers first: some are written as texts.
             numbered = sorted(names, key=lambda number: (isinstance(number, str), number))

@@ -132,20 +132,20 @@ def _read_table(path: Path) -> Table | None:
     delimiter = max(',;\t', key=text.partition('\n')[0].count)
     before = csv.field_size_limit(len(text) + 1)  # a column may hold the points of a mask
     try:
-        read = list(csv.reader(io.StringIO(text, newline=''), delimiter=delimiter))
+        read = list(csv.reader(io.StringIO(text, newline=''), delimiter=delimiter, skipinitialspace=True))
     except csv.Error:
         return None
     finally:
         csv.field_size_limit(before)
     columns = max(map(len, read), default=0)
     rows = {n: row + [''] * (columns - len(row)) for n, row in enumerate(read, 1) if any(map(str.strip, row))}
-    table = (_with_header(rows) or _name_columns(rows)) if rows else None
+    table = (_with_header(rows, path) or _name_columns(rows)) if rows else None
     if table is not None and '\ufffd' in text:
         raise RebnnError('its letters are not in UTF-8.', str(path), 'Save it again with this encoding.')
     return table
 
 
-def _with_header(rows: dict[int, list[str]]) -> Table | None:
+def _with_header(rows: dict[int, list[str]], path: Path) -> Table | None:
     first = next(iter(rows))
     heads = [re.sub('[^a-z0-9]', '', head.lower()) for head in rows[first]]
     file, name, split = (
@@ -159,6 +159,11 @@ def _with_header(rows: dict[int, list[str]]) -> Table | None:
             if set(kind) <= set(heads):
                 box = tuple(heads.index(head) for head in kind)
                 below = {number: row for number, row in rows.items() if number != first}
+                named = max(column for column, head in enumerate(heads) if head) + 1
+                long = next((number for number, row in below.items() if any(map(str.strip, row[named:]))), None)
+                if long is not None:
+                    what = f'row {long} has more values than the first row has names'
+                    raise RebnnError(what, str(path), 'Put a text with the delimiter in it into quotes.')
                 sizes = (names for names in SIZES if set(names) <= set(heads) - set(kind))
                 size = tuple(heads.index(head) for head in next(sizes, ()))
                 return Table(below, True, file, name, box, corners, split, size)
@@ -172,7 +177,7 @@ def _name_columns(rows: dict[int, list[str]]) -> Table | None:
         return None
     if full[0].strip().upper() in {*SETS, 'UNASSIGNED'} and len(full) >= 9:
         return Table(rows, False, 1, 2, (3, 4, 7, 8), True, 0)
-    if len(full) != 6 or not _is_path(full[0]):
+    if len(full) != 6 or not full[0].strip().lower().endswith(IMAGES):
         return None
     for name, box in ((5, (1, 2, 3, 4)), (1, (2, 3, 4, 5))):
         if all(is_number(full[column]) for column in box):
@@ -180,13 +185,9 @@ def _name_columns(rows: dict[int, list[str]]) -> Table | None:
     return None
 
 
-def _is_path(text: str) -> bool:
-    return text.strip().lower().endswith(IMAGES)
-
-
 def _find(name: str, path: Path, split: str, places: Places) -> Path | None:
     """The image of that name, which may lack its ending."""
-    names = [name] if _is_path(name) else [name, *(f'{name}{suffix}' for suffix in IMAGES)]
+    names = [name] if name.lower().endswith(IMAGES) else [name, *(f'{name}{suffix}' for suffix in IMAGES)]
     return next((file for each in names if each and (file := places.find(each, path, split))), None)
 
 

@@ -77,10 +77,12 @@ class Places:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.notes: list[str] = []
+        self.unseen: dict[str, str] = {}  # those that no annotation was of, by where links lead
         self.by_name: dict[str, list[Path]] = {}
         for path in visible(folder, '*'):
             if path.suffix.lower() in IMAGES and path.is_file():
                 self.by_name.setdefault(_alike(path.name), []).append(path)
+                self.unseen[os.path.realpath(path)] = os.path.relpath(path, folder)
 
     def find(self, name: str, beside: Path, split: str) -> Path | None:
         """The file that annotations call so: below a usual folder, or the only one of that name.
@@ -128,6 +130,7 @@ class Places:
 
     def photo(self, path: Path, size: tuple[int, int], boxes: list[Box], wrong: list[str]) -> Photo:
         """The image with its boxes; what is wrong with it is noted."""
+        self.unseen.pop(os.path.realpath(path), None)
         try:
             with Image.open(path) as image:
                 refuse_32_bits(image)
@@ -138,9 +141,10 @@ class Places:
                 turn = image.getexif().get(ORIENTATION, 1)
                 real = image.size[::-1] if turn in (5, 6, 7, 8) else image.size
                 if turn != 1 and image.format == 'WEBP':
-                    wrong.append(
-                        f'{path} is turned by its EXIF data, which OpenCV does not do with WebP: save it upright'
-                    )
+                    what = 'is turned by its EXIF data, which OpenCV does not do with WebP: save it upright'
+                    wrong.append(f'{path} {what}')
+                if image.format == 'TIFF' and image.mode in ('RGBA', 'LAB'):
+                    wrong.append(f'{path} is a TIFF of {image.mode}, whose colours OpenCV changes: save it as PNG')
         except Exception as error:  # a damaged file makes Pillow raise almost anything
             wrong.append(f'{path} cannot be read as an image ({error})')
             real = size

@@ -81,15 +81,13 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
         for image in images:
             label = label_of(image)
             if not label.is_file():
-                name = image.relative_to(places.folder) if image.is_relative_to(places.folder) else image
-                places.notes.append(f'images have no label file and are not used\t{name}')
+                places.unseen.setdefault(os.path.realpath(image), str(image))
                 continue
             photo = places.photo(image, (0, 0), [], wrong)
             splits[split].append(photo._replace(boxes=_boxes(label, photo, names, key_points, places, wrong)))
         if images and not splits[split]:
-            raise RebnnError(
-                f'{path}: no image of {split} has a label file; the first was looked for at {label_of(images[0])}.'
-            )
+            first = f'the first was looked for at {label_of(images[0])}'
+            raise RebnnError(f'{path}: no image{split and f" of {split}"} has a label file; {first}.')
     used = {label_of(image) for images in listed.values() for image in images}
     known = {path.stem for paths in places.by_name.values() for path in paths}
     for folder in sorted({label.parent for label in used}):

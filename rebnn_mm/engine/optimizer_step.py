@@ -68,6 +68,10 @@ def around_step(
             'optimizer, or FSDP2 (fully_shard).'
         )
 
+    if before is not None and any(group.get('maximize') for group in optimizer.param_groups):
+        what = f'{owner} adds to gradients what a step has to take off'
+        raise RebnnError(what, fix='Turn the sign of the loss in place of maximize=True.')
+
     def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if getattr(stepping, 'grad_scale', None) is not None:
             raise RebnnError(

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, ClassVar, Literal, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch.nn.modules.module import register_module_module_registration_hook
 
 from ..errors import RebnnError
@@ -187,6 +187,8 @@ class BinaryLayer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.binary:
             return cast(Tensor, super().forward(x))
+        if isinstance(x, fx.Proxy):  # one node, as torch's own layers are
+            return x.tracer.create_proxy('call_module', x.tracer.path_of_module(self), (x,), {})
         if self.training:
             if torch.compiler.is_exporting() and torch.is_grad_enabled():
                 raise RebnnError(

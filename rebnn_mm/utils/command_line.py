@@ -60,13 +60,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+LAUNCHERS = {'none': 'LOCAL_RANK', 'pytorch': 'RANK', 'slurm': 'SLURM_PROCID', 'mpi': 'OMPI_COMM_WORLD_LOCAL_RANK'}
+"""A variable that each sets for the processes that it starts."""
+
+
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     """Add ``--work-dir``, ``--cfg-options``, ``--launcher`` and ``--local_rank`` with mmdet's meaning."""
     parser.add_argument(
         '--work-dir', help='folder for logs, metrics and checkpoints; default: work_dirs/<config name>'
     )
     add_options(parser)
-    parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none', help='job launcher')
+    parser.add_argument('--launcher', choices=list(LAUNCHERS), default='none', help='job launcher')
     parser.add_argument('--local_rank', '--local-rank', type=int, default=0, help='set by the launcher')
 
 
@@ -75,6 +79,9 @@ def load_config(args: argparse.Namespace, sections: Sequence[str] = ()) -> Confi
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
     cfg = read_config(args.config, args.cfg_options)
     cfg.launcher = args.launcher
+    if LAUNCHERS[args.launcher] not in os.environ:
+        what = f'it has not started this process, which {LAUNCHERS[args.launcher]} would tell'
+        raise RebnnError(what, f'--launcher {args.launcher}', 'Leave it out.')
     if args.work_dir is not None:
         cfg.work_dir = args.work_dir
     elif cfg.get('work_dir') is None:

@@ -155,9 +155,7 @@ def check_keys(cfg: Config, options: Mapping[str, Any]) -> None:
             # Elsewhere a word may be meant, such as gamma=adaptive or loss_scale=dynamic.
             if isinstance(node, int | float) and isinstance(value, str) and re.match(NUMBERS, key):
                 raise RebnnError(
-                    f'it is {node!r} in the config, and {value!r} is a word.',
-                    f'--cfg-options {key}',
-                    'Give a number.',
+                    f'it is {node!r} in the config, and {value!r} is a word.', f'--cfg-options {key}', 'Give a number.'
                 )
 
 

@@ -22,3 +22,8 @@ def save_picture(figure: Figure, path: str | Path, dpi: int) -> None:
     """Write a figure whole or not at all, in the format that the name ends in; make missing folders."""
     with whole_file(path) as part:
         figure.savefig(part, dpi=dpi)
+
+
+def plain(text: str) -> str:
+    """A text of a user's as it is, in which matplotlib would take what stands between two $ for a formula."""
+    return text.replace('$', r'\$')

@@ -53,8 +53,9 @@ def test_classes_are_those_with_boxes_everywhere(cfg):
     assert cfg.val_dataloader.dataset.metainfo.classes == classes
 
 
-def test_a_folder_with_a_line_end_in_its_name_puts_nothing_into_the_config(tmp_path):
-    folder = tmp_path / 'photos\nassert False'
+@pytest.mark.parametrize('name', ['photos\nassert False', 'photos {{_base_.model}}', 'photos {{ fileDirname }}'])
+def test_the_name_of_a_folder_puts_nothing_into_the_config(name, tmp_path):
+    folder = tmp_path / name
     shutil.copytree(SAMPLE, folder)
     assert write(tmp_path / 'mine.py', '--data', folder).data_root == f'{folder}/'
 

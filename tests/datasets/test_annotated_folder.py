@@ -4,11 +4,13 @@ import json
 import shutil
 from pathlib import Path
 
+import cv2
 import pytest
 from PIL import Image
 
 from rebnn_mm.datasets.annotated_folder import as_coco, read_annotated
 from rebnn_mm.datasets.photo_places import Box, find_split
+from rebnn_mm.deploy.image import read_image
 from rebnn_mm.errors import RebnnError
 from tests.datasets.painted import FORMS, check
 
@@ -253,6 +255,38 @@ def test_a_webp_that_its_exif_data_turn_is_refused(folder):
     write(folder, coco(images=images))
     with pytest.raises(match='0.webp is turned by its EXIF data, .*: save it upright'):
         read_annotated(folder)
+
+
+def test_a_tiff_whose_colours_opencv_changes_is_refused(folder):
+    picture = Image.new('RGBA', (40, 30), (200, 100, 50, 90))
+    (folder / 'pictures/0.png').unlink()
+    picture.save(folder / 'pictures/0.tif')
+    assert (cv2.imread(str(folder / 'pictures/0.tif')) != read_image(folder / 'pictures/0.tif')[..., ::-1]).any()
+    images = [dict(id=i, file_name=f'{i}.{"png" if i else "tif"}', width=40, height=30) for i in range(5)]
+    write(folder, coco(images=images))
+    with pytest.raises(match='0.tif is a TIFF of RGBA, whose colours OpenCV changes: save it as PNG'):
+        read_annotated(folder)
+
+
+@pytest.mark.parametrize('form', ['coco', 'voc', 'csv'])
+def test_images_without_labels_are_not_passed_over_in_silence(folder, form):
+    if form == 'coco':
+        write(folder, coco(4))
+    elif form == 'voc':
+        for number in range(4):
+            voc(folder, f'{number}', ('cat', 1, 2, 11, 12))
+    else:
+        rows = ''.join(f'{number}.png,1,2,11,12,cat\n' for number in range(4))
+        (folder / 'boxes.csv').write_text(f'filename,xmin,ymin,xmax,ymax,class\n{rows}')
+    notes = read_annotated(folder).notes
+    assert 'images have no labels and are not used (1, the first: pictures/4.png)' in notes
+
+
+def test_a_name_with_a_blank_behind_it_is_the_same_class(folder):
+    annotations = [dict(id=i, image_id=i, category_id=7 + 2 * (i % 2), bbox=[1, 2, 10, 10]) for i in range(5)]
+    write(folder, coco(annotations=annotations, categories=[dict(id=7, name='cat'), dict(id=9, name='cat ')]))
+    data = read_annotated(folder)
+    assert data.classes == ('cat',) and 'classes of one name are taken for one (1, the first: cat)' in data.notes
 
 
 def test_files_as_windows_writes_them(folder):

@@ -131,6 +131,17 @@ def two(tmp_path):
     return tmp_path
 
 
+def test_a_class_with_a_comma_is_whole_or_refused(two):
+    rows = ['a.png, 1, 2, 11, 22, "cat, grey", x', 'b.png,1,2,11,22,"cat, grey",x']
+    (two / 'boxes.csv').write_text(HEAD + '\n'.join(rows))
+    assert read_annotated(two).classes == ('cat, grey',)
+    (two / 'boxes.csv').write_text(HEAD.replace(',note', '') + 'a.png,1,2,11,22,cat,\nb.png,1,2,11,22,cat, grey\n')
+    with pytest.raises(
+        RebnnError, match=r'boxes\.csv: row 3 has more values than the first row has names.* into quotes'
+    ):
+        read_annotated(two)
+
+
 def test_a_row_has_the_number_that_a_spreadsheet_gives_it(two):
     (two / 'boxes.csv').write_text(f'{HEAD}\n\nb.png,1,2,11,22,,\n')
     with pytest.raises(match='row 4 has no class'):

@@ -65,7 +65,12 @@ def test_numbers_behind_a_box_are_left_out_and_images_without_a_file(copied):
     assert [len(photo.boxes) for photo in data.splits['train']] == [2, 0, 1]
     notes = '\n'.join(data.notes)
     assert 'numbers after the box are left out (2, the first: ' in notes
-    assert 'images have no label file and are not used (1, the first: images/train/p1.jpg)' in notes
+    assert 'images have no labels and are not used (1, the first: images/train/p1.jpg)' in notes
+    outside = shutil.copy(folder / 'images/train/p0.jpg', folder.parent / 'outside.jpg')
+    (folder / 'more.txt').write_text(f'images/train/p0.jpg\n{outside}\n')
+    (folder / 'data.yaml').write_text('train: more.txt\nval: images/val\ntest: images/test\nnames: [disc, square]\n')
+    # of the folder three, which the list leaves out
+    assert f'images have no labels and are not used (4, the first: {outside})' in read_annotated(folder).notes
 
 
 @pytest.mark.parametrize(
@@ -132,6 +137,9 @@ def test_labels_that_lie_elsewhere(copied):
     folder = copied('yolo_ultralytics')
     (folder / 'labels').rename(folder / 'boxes')
     with pytest.raises(match=r'no image of train has a label file; .* at .*labels/train/p0\.txt'):
+        read_annotated(folder)
+    (folder / 'data.yaml').write_text('names: [cat, dog]\n')
+    with pytest.raises(match='no image has a label file; the first was'):
         read_annotated(folder)
 
 

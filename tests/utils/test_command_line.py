@@ -56,13 +56,23 @@ def test_a_scope_that_no_library_has_is_named_before_anything_is_built(scope, fi
     assert said == f'default_scope={scope!r}: no installed library has this name. {fix}'
 
 
+@pytest.mark.parametrize(
+    ('launcher', 'name'), [('pytorch', 'RANK'), ('slurm', 'SLURM_PROCID'), ('mpi', 'OMPI_COMM_WORLD_LOCAL_RANK')]
+)
+def test_a_launcher_that_has_started_nothing_is_named(load, monkeypatch, launcher, name):
+    monkeypatch.delenv(name, raising=False)
+    said = refusal(load, '', '--launcher', launcher)
+    assert said == f'--launcher {launcher}: it has not started this process, which {name} would tell. Leave it out.'
+
+
 def test_work_dir_is_the_flags_then_the_configs_then_the_name(load):
     assert load("work_dir = 'of_config'", '--work-dir', 'of_flag').work_dir == 'of_flag'
     assert load("work_dir = 'of_config'").work_dir == 'of_config'
     assert load('').work_dir == './work_dirs/mine'
 
 
-def test_options_override_the_config(load):
+def test_options_override_the_config(load, monkeypatch):
+    monkeypatch.setenv('SLURM_PROCID', '0')
     cfg = load("a = dict(b=1, c=[1])\nlauncher = 'none'", '--cfg-options', 'a.b=2', 'a.c=[3,4]', '--launcher', 'slurm')
     assert (cfg.a.b, cfg.a.c, cfg.launcher) == (2, [3, 4], 'slurm')
 

@@ -1,6 +1,12 @@
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from rebnn_mm.benchmark.choice import Point
+from rebnn_mm.benchmark.choice import draw as draw_choice
+from rebnn_mm.cli.confusion import draw as draw_confusion
+from rebnn_mm.cli.curves import draw as draw_curves
+from rebnn_mm.cli.oscillation import run_labels
 from rebnn_mm.utils.picture import check_picture, save_picture
 from tests.refusal import refusal
 
@@ -38,3 +44,14 @@ def test_other_names_are_refused(name):
 def test_a_place_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / 'file').touch()
     assert f'cannot write to {tmp_path}/file/a.png' in refusal(check_picture, tmp_path / 'file' / 'a.png')
+
+
+def test_names_with_dollars_are_no_formulas(tmp_path, monkeypatch):
+    """Classes, labels, folders; matplotlib itself takes the first for one, and stops at the second."""
+    names = ('5$ or 10$', r'$\frac{$')
+    figure = draw_confusion(np.ones((3, 3), int), names, '')
+    save_picture(figure, tmp_path / 'confusion.png', 50)
+    shown = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert run_labels([tmp_path] * 2, names) == shown[:2] == [r'5\$ or 10\$', r'\$\frac{\$']
+    draw_curves([(1, dict(loss=1.0)), (2, dict(loss=0.5))], names[1], tmp_path / 'curves.png')
+    draw_choice([Point(name, 50.0, 1.0, 1.0) for name in names], 'AP', tmp_path / 'choice.png')
