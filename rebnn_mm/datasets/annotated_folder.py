@@ -249,8 +249,7 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
         try:
             content = json.loads(path.read_bytes())
             pairs = {(category['id'], str(category['name']).strip()) for category in content['categories']}
-            names = dict(pairs)
-            if len(pairs) > len(names):
+            if len(names := dict(pairs)) < len(pairs):
                 wrong.append('two classes have one id, so boxes are mixed up')
             # Numbers first: some are written as texts.
             numbered = sorted(names, key=lambda number: (isinstance(number, str), number))

@@ -188,7 +188,8 @@ class BinaryLayer(nn.Module):
         if not self.binary:
             return cast(Tensor, super().forward(x))
         if isinstance(x, fx.Proxy):  # one node, as torch's own layers are
-            return x.tracer.create_proxy('call_module', x.tracer.path_of_module(self), (x,), {})
+            tracer = cast(fx.Tracer, x.tracer)
+            return cast(Tensor, tracer.create_proxy('call_module', tracer.path_of_module(self), (x,), {}))
         if self.training:
             if torch.compiler.is_exporting() and torch.is_grad_enabled():
                 raise RebnnError(
