@@ -143,8 +143,8 @@ class Places:
                 if turn != 1 and image.format == 'WEBP':
                     what = 'is turned by its EXIF data, which OpenCV does not do with WebP: save it upright'
                     wrong.append(f'{path} {what}')
-                if image.format == 'TIFF' and image.mode in ('RGBA', 'LAB'):
-                    wrong.append(f'{path} is a TIFF of {image.mode}, whose colours OpenCV changes: save it as PNG')
+                if image.format == 'TIFF' and image.mode == 'RGBA':
+                    wrong.append(f'{path} is a TIFF with alpha, whose colours OpenCV changes: save it as PNG')
         except Exception as error:  # a damaged file makes Pillow raise almost anything
             wrong.append(f'{path} cannot be read as an image ({error})')
             real = size

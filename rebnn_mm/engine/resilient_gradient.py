@@ -234,7 +234,24 @@ class ResilientGradient(AroundSteps):
 
     @torch.no_grad()
     def statistics(self) -> dict[str, float]:
-        """Numbers of ``docs/rebnn_options.md`` (The log) since the last call; gathers them from the device."""
+        """Summarise what happened since the last call, over all layers; gathers the numbers from the device.
+
+        Returns:
+            dict[str, float]:
+
+            - ``flips_per_million``: signs flipped per step, of a million weights;
+            - ``sequential_flips_per_million``: signs flipped that the step before had flipped the other way, of a
+              million weights (the paper's sequential oscillation);
+            - ``flips_so_far_percent``: flips of all steps since training began, in percent of the weights; 100 is one
+              flip for each weight;
+            - ``term_share_median_percent``, ``term_share_max_percent``: norm of the reconstruction term over the norm
+              of the task's gradient, of the median layer and of the layer with the largest;
+            - ``gamma_mean_x1e6``: mean of gamma over all channels, in millionths;
+            - ``gamma_at_lower_percent``, ``gamma_at_upper_percent``: channels on each bound, in percent of those that
+              have bounds;
+            - ``alpha_over_mean_abs_w``: mean over all channels of alpha over the mean of |w|;
+            - ``masked_percent``: latent weights beyond 1, which get no gradient of the task, in percent.
+        """
         if not self._layers:
             return {}
         quantizers = [layer.quantizer for layer in self.layers]

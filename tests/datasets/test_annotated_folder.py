@@ -264,7 +264,7 @@ def test_a_tiff_whose_colours_opencv_changes_is_refused(folder):
     assert (cv2.imread(str(folder / 'pictures/0.tif')) != read_image(folder / 'pictures/0.tif')[..., ::-1]).any()
     images = [dict(id=i, file_name=f'{i}.{"png" if i else "tif"}', width=40, height=30) for i in range(5)]
     write(folder, coco(images=images))
-    with pytest.raises(match='0.tif is a TIFF of RGBA, whose colours OpenCV changes: save it as PNG'):
+    with pytest.raises(match='0.tif is a TIFF with alpha, whose colours OpenCV changes: save it as PNG'):
         read_annotated(folder)
 
 
