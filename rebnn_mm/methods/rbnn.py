@@ -203,7 +203,8 @@ class RBNNWeight(SharpeningQuantizer, LearnedScaleWeight):
     def train(self, mode: bool = True) -> 'RBNNWeight':
         """Refuse to evaluate with an average of rotations, which is none."""
         for matrix in (self.left, self.right):
-            if not (mode or matrix.is_meta or (matrix.float().square().sum(dim=0) > 0.95).all()):
+            known = type(matrix) is Tensor and not matrix.is_meta  # others, such as fake tensors, may hold no numbers
+            if known and not mode and (matrix.float().square().sum(dim=0) < 0.95).any():
                 raise RebnnError(
                     'RBNNWeight: its rotation was averaged, so it is none. Average without use_buffers=True.'
                 )
