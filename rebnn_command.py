@@ -55,7 +55,7 @@ COMMANDS = {
     'weights': Command('draw the latent weights of a training', 'cli.weights'),
     'confusion': Command('count and draw which classes a detector confuses', 'cli.confusion'),
     'save-pretrained': Command("write a checkpoint in Hugging Face's layout", 'cli.save_pretrained'),
-    'check': Command('check what is installed, and test this machine with a packed model', 'deploy.check', light=True),
+    'check': Command('check the installation, and test this machine with a packed model', 'deploy.check', light=True),
 }
 
 
@@ -147,8 +147,8 @@ def usage() -> str:
     others = ', '.join(name for name in COMMANDS if name not in here)
     if others:
         lines += ['', *textwrap.wrap(f'Not installed here: {others}. {WHOLE}', 88, break_on_hyphens=False)]
-    lines += ['', 'rebnn COMMAND --help says what a command takes; rebnn --version says the version.']
-    return '\n'.join([*lines, 'An error is one line; with --traceback in the command it is the whole traceback.'])
+    lines += ['', 'rebnn COMMAND --help explains a command; rebnn --version prints the version.']
+    return '\n'.join([*lines, 'An error is one line; --traceback shows the whole traceback.'])
 
 
 def package() -> ModuleSpec:

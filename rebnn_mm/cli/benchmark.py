@@ -1,10 +1,10 @@
-"""Compares the time of packed networks with that of what one would use instead, in one run: a table, or JSON.
+"""Compare the time of packed networks with fp32 and int8: a table, or JSON.
 
 rebnn benchmark --models resnet18 resnet34
 rebnn benchmark --packed cells.onnx --real cells_real.onnx --size 600 800
 
 Each network is run in ONNX Runtime, batch 1, in five ways that take turns: full-precision in fp32, quantized to int8
-by ONNX Runtime (static, QDQ, per channel), as the exact packed file, as that of `rebnn export --fast`, and as that of
+by ONNX Runtime (static, QDQ, per channel), as the exact packed file, as a file of `rebnn export --fast`, and as one of
 `rebnn export --fast --int8 IMAGES --int8-layers all`. The first two have all of ONNX Runtime's optimisations. Networks
 named by --models get random weights; their files are kept.
 """
@@ -51,7 +51,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def parse_args() -> argparse.Namespace:
     parser = CommandParser(description=__doc__)
     parser.add_argument('--models', nargs='+', choices=NETWORKS, default=[], metavar='NAME', help=', '.join(NETWORKS))
-    parser.add_argument('--packed', type=Path, help='a packed file of your own, in place of --models')
+    parser.add_argument('--packed', type=Path, help='a packed file of your own, instead of --models')
     parser.add_argument('--real', type=Path, help='its full-precision counterpart, an ONNX file')
     parser.add_argument('--size', type=positive, nargs=2, default=(224, 224), metavar=('H', 'W'), help='for --packed')
     parser.add_argument('--rounds', type=positive, default=50, help='timed runs of each; default: %(default)s')
@@ -68,7 +68,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--no-int8', action='store_true', help='without the files in int8, which take time and memory')
     parser.add_argument('--where', action='store_true', help='say where the time goes, by operator and by node')
     parser.add_argument('--work-dir', type=Path, default=Path('work_dirs/benchmark'), help='default: %(default)s')
-    parser.add_argument('--json', action='store_true', help='print {model: {ratio, ...}} in place of tables')
+    parser.add_argument('--json', action='store_true', help='print {model: {ratio, ...}} instead of tables')
     parser.add_argument('--measure', action='store_true', help=argparse.SUPPRESS)  # a job from the standard input
     args = parser.parse_args()
     if not (args.measure or args.models or args.packed):

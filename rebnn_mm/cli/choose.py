@@ -1,10 +1,10 @@
-"""Compare accuracy, time and size of packed models, and say which of them no other beats: a table, JSON and a picture.
+"""Compare accuracy, time and size of packed models, and mark those that no other beats: table, JSON and picture.
 
 rebnn choose configs/bccd/faster_rcnn_r18_rebnn_bccd.py "1 bit=cells.onnx" "fp32=full.onnx" --int8-of fp32
 
-The files are written by rebnn export, those of full-precision configs, too. Each is scored on the config's test set,
-prepared as on a board, and timed on images of it, in turns, with all optimisations that the file allows. Scores are
-kept in the JSON file, so that a second call times only.
+Write the files with rebnn export, full-precision ones, too. Each is scored on the config's test set and timed on its
+images, in turns, with all optimisations that the file allows. Scores are kept in the JSON file, so a second call
+only measures time.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('--metric', help=f'key of the score; default: {" or ".join(METRICS)}')
     parser.add_argument('--threads', type=positive, default=1, help='default: %(default)s')
-    parser.add_argument('--rounds', type=positive, default=5, help=f'of each of {IMAGES} images; default: %(default)s')
+    parser.add_argument(
+        '--rounds', type=positive, default=5, help=f'runs of {IMAGES} images each; default: %(default)s'
+    )
     parser.add_argument('--json', type=Path, default=Path('work_dirs/choose.json'), help='default: %(default)s')
     parser.add_argument('--picture', type=Path, help='.png, .svg or .pdf')
     add_options(parser)

@@ -1,11 +1,10 @@
-"""Find out which parts of a trained 1-bit network deserve more than one bit: what each brings and costs as a real one.
+"""Find the parts of a trained 1-bit network that deserve more than one bit: what each gains and costs.
 
 rebnn choose-layers configs/bccd/faster_rcnn_r18_rebnn_bccd.py epoch_24.pth --ms 10
 
-Each part in turn becomes real, everything else stays 1-bit. The network is trained on for some epochs, packed, scored
-on the config's validation set and timed, with the part in fp32 and in int8. The network in which nothing is real is
-trained on in the same way, so that the differences are the part's. What is finished is kept in --work-dir, and the
-same command goes on.
+Each part in turn gets full precision; everything else stays 1-bit. The network trains for some more epochs, is packed,
+scored on the config's validation set and timed, with the part in fp32 and in int8. For comparison the unchanged
+network trains as long. Finished steps are kept in --work-dir; after an interruption the same command continues.
 """
 
 from __future__ import annotations
@@ -54,18 +53,18 @@ def parse_args() -> argparse.Namespace:
     parser = CommandParser(description=__doc__)
     parser.add_argument('config', type=config_file, help='config of the 1-bit network')
     parser.add_argument('checkpoint', help='its trained weights')
-    parser.add_argument('--epochs', type=positive, default=1, help='each network trains on for; default: %(default)s')
+    parser.add_argument('--epochs', type=positive, default=1, help='more epochs for each part; default: %(default)s')
     parser.add_argument(
         '--lr-mult',
         type=float,
         default=0.1,
-        help="of the config's learning rate to begin with, down to 0 in a line; default: %(default)s",
+        help="factor of the config's learning rate, which then falls linearly to 0; default: %(default)s",
     )
-    parser.add_argument('--each-layer', action='store_true', help='layers by themselves, not by stage or tower')
+    parser.add_argument('--each-layer', action='store_true', help='single layers instead of stages and towers')
     parser.add_argument('--metric', help=f'key of the score; default: {" or ".join(METRICS)}')
-    parser.add_argument('--ms', type=float, help='propose full-precision parts for so many more milliseconds at most')
-    parser.add_argument('--megabytes', type=float, help='and for so many more megabytes')
-    parser.add_argument('--precision', choices=PRECISIONS, default='int8', help='of real parts; default: %(default)s')
+    parser.add_argument('--ms', type=float, help='propose parts that together cost at most so many milliseconds')
+    parser.add_argument('--megabytes', type=float, help='and at most so many megabytes')
+    parser.add_argument('--precision', choices=PRECISIONS, default='int8', help='of these parts; default: %(default)s')
     parser.add_argument('--threads', type=positive, default=1, help='while timing; default: %(default)s')
     parser.add_argument('--rounds', type=positive, default=5, help='runs of each image; default: %(default)s')
     add_common_arguments(parser)

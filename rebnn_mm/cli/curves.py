@@ -1,4 +1,4 @@
-"""Draw a run's curves from the scalars mmengine wrote: losses, scores, flipped signs, gamma's bounds.
+"""Draw the curves of a training from its log: losses, scores, flipped signs, gamma's bounds.
 
 rebnn curves work_dirs/faster_rcnn_r18_rebnn_coco
 """

@@ -1,9 +1,9 @@
-"""Detect the objects of one image: prints labels, scores and boxes, and writes the image with the boxes drawn in.
+"""Detect the objects in one image: print labels, scores and boxes, and write the image with the boxes drawn in.
 
     rebnn detect demo/coco_sample/val2017/000000214753.jpg \
         configs/coco/faster_rcnn_r18_rebnn_coco.py work_dirs/faster_rcnn_r18_rebnn_coco/epoch_12.pth
 
-The config may be left out: each checkpoint carries its own.
+You may leave out the config, because the checkpoint contains it.
 """
 
 from __future__ import annotations

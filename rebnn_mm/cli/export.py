@@ -40,7 +40,7 @@ def parse_args() -> argparse.Namespace:
         nargs='*',
         metavar='IMAGES',
         help='full-precision layers in 8 bits, calibrated on these images: files, folders, lists (.txt, a path a '
-        "line); without any on the config's training set",
+        "line); if none are given, on the config's training set",
     )
     parser.add_argument(
         '--int8-layers',
@@ -51,7 +51,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--score',
         action='store_true',
-        help="with --int8: score the file on the config's test set, without and with it",
+        help="with --int8: score the file on the config's test set, with and without int8",
     )
     parser.add_argument('--format', default='onnx', help='kind of file (default: onnx, the packed file)')
     parser.add_argument(
@@ -64,7 +64,7 @@ def parse_args() -> argparse.Namespace:
         '--text',
         nargs='+',
         default=[],
-        help='sentences to compare with PyTorch on, in addition to random tokens; a tab parts the two of a pair',
+        help='sentences to compare with PyTorch on, in addition to random tokens; a tab separates the two of a pair',
     )
     parser.add_argument(
         '--shape', nargs=2, type=positive, metavar=('H', 'W'), help='size of an image; default: from the test pipeline'

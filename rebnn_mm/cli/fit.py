@@ -1,13 +1,12 @@
-"""Train a 1-bit detector on a folder of images with boxes, from the config to one packed file that is compared.
+"""Train a 1-bit detector on a folder of images with boxes, pack it into one file, and score and time that file.
 
     rebnn fit my_images
     rebnn fit my_images --base two-stage
     rebnn fit my_images --teacher --epochs 12
 
-It runs the commands that it prints, each of which works by itself: new-config, train (for photographs a full-precision
-teacher first), export, choose and curves. The best epoch by validation AP counts, and training stops early
-when nothing improves. After an interruption the same command goes on; to train again after an edit of
-the config, remove its work_dirs first.
+It prints and runs new-config, train (for photographs a full-precision teacher first), export, choose and curves.
+The best epoch by validation AP is packed, and training stops early when nothing improves. After an interruption the
+same command continues. To train again after an edit of the config, first remove its folder in work_dirs.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--teacher',
         action=argparse.BooleanOptionalAction,
-        help='whether a full-precision teacher is trained first, which takes as long again; default: yes, but for '
-        'microscope images and tiny, to which it brought nothing',
+        help='whether to train a full-precision teacher first, which doubles the time; default: yes, except for tiny '
+        'with --augment microscope (given or chosen), which gains nothing',
     )
     parser.add_argument('--amp', action='store_true', help='train in mixed precision, as rebnn train --amp')
     return resolve_base(parser, parser.parse_args(), teacher=True)
@@ -72,7 +71,7 @@ def main() -> None:
         if isinstance(end, SystemExit) and end.code != INTERRUPTED:
             raise
         sys.argv[0] = program
-        stop('the same command goes on where this one stopped.', INTERRUPTED)
+        stop('the same command continues where this one stopped.', INTERRUPTED)
 
 
 def claim(work_dir: Path) -> AbstractContextManager[object]:

@@ -1,9 +1,9 @@
-"""Projects how often the signs of a config flip over its whole schedule, from a few hundred real steps.
+"""Project how often signs will flip over a config's whole schedule, from a few hundred steps.
 
     rebnn flips configs/bccd/faster_rcnn_r18_rebnn_bccd.py
     rebnn flips configs/coco/faster_rcnn_r18_rebnn_coco.py --batch-size 2 --image-size 320
 
-Trains with the config's own model, optimizer, hooks and data, and says when the flips cannot suffice.
+It trains with the config's own model, optimizer, hooks and data, and warns if the flips will be too few.
 """
 
 from __future__ import annotations

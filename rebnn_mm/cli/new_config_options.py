@@ -1,4 +1,4 @@
-"""Write a config for a folder of images with boxes: annotations checked, classes and anchors taken from them.
+"""Check the annotations of a folder of images with boxes, and write a config for it.
 
     rebnn new-config --data my_images --out my.py
     rebnn train my.py
@@ -8,8 +8,8 @@
 
     rebnn new-config --data my_images --out my.py --base two-stage --teacher --start classifier.pth
 
-The folder holds images and JSON files of COCO's form, XML files of VOC, labels of YOLO or CSV files, at any depth.
-Annotations are not changed: what is trained on is written next to the config, as my_train.json and my_val.json.
+The folder holds images and annotations at any depth: JSON files of COCO's form, XML files of VOC, YOLO labels or CSV
+files. They are not changed: the checked annotations are written next to the config, as my_train.json and my_val.json.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def parse_args() -> argparse.Namespace:
         action='store_true',
         default=None,
         help='write two configs, a full-precision teacher and the 1-bit student that learns from it: more '
-        'accurate on photographs, for twice the training',
+        'accurate on photographs, in twice the time',
     )
     return resolve_base(parser, parser.parse_args(), teacher=False)
 
@@ -82,42 +82,42 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--base',
         default=next(iter(BASES)),
-        help='detector to build on: tiny, nano or small, of one stage and designed for one bit; two-stage, which is '
-        'slower; or a config; default: %(default)s',
+        help='detector to build: tiny, nano or small, designed for one bit; two-stage, which is slower; or a '
+        'config; default: %(default)s',
     )
     for split in ('train', 'val', 'test'):
         parser.add_argument(f'--{split}', type=Path, help=f'COCO or CSV file of the {split} images, if not named so')
     parser.add_argument(
         '--label-with',
         metavar='ONNX',
-        help='a detector that gives the boxes where the images have none, to labelled.json in the folder: one of '
-        'rebnn export, or the raw output of a YOLOX',
+        help='a detector that labels images without labels, in labelled.json in the folder: a file by rebnn export, '
+        'or a YOLOX with raw output',
     )
-    parser.add_argument('--classes', nargs='+', default=(), help='those of its classes that it labels; default: all')
+    parser.add_argument('--classes', nargs='+', default=(), help='classes that --label-with labels; default: all')
     parser.add_argument(
         '--size',
         nargs=2,
         type=positive,
         metavar=('W', 'H'),
-        help="largest size of the network's input; default: from data",
+        help="largest size of the network's input; default: chosen from the data",
     )
     parser.add_argument(
         '--start',
         metavar='CHECKPOINT',
-        help='a detector or classifier of the same blocks that the detector starts from, or its teacher: better where '
-        'there are few images; rebnn train rebnn_mm::pretrain/resnet18_teacher_classes.py makes one for two-stage; '
-        "none: random weights; default for tiny: the package's",
+        help='a detector or classifier of the same blocks, from which the detector (or its teacher) starts: better '
+        'with few images; rebnn train rebnn_mm::pretrain/resnet18_teacher_classes.py makes one for two-stage; none: '
+        'random weights; default for tiny: one of the package',
     )
     parser.add_argument(
         '--augment',
         choices=('photos', 'microscope', 'none'),
-        help='photos: training images of changing sizes, cuts and colours; microscope: flips in all directions; '
-        'none: left-right flips; default: photos or microscope, by how much the sizes of objects of one class differ',
+        help='photos: vary size, crop and colour; microscope: flip in all directions; none: flip left and right; '
+        'default: photos if sizes of images, or of objects of one class, differ much, otherwise microscope',
     )
     parser.add_argument(
         '--negatives',
         action=argparse.BooleanOptionalAction,
         default=True,
-        help='train on images without a box as well, as background; default: yes',
+        help='also train on images without a box, as background; default: yes',
     )
-    parser.add_argument('--epochs', type=positive, help=f'default: as many as make {STEPS} steps')
+    parser.add_argument('--epochs', type=positive, help=f'default: as many as make {STEPS} steps, at least 12')

@@ -1,4 +1,4 @@
-"""Size and operations of the network of a config, layer by layer, without data and without weights.
+"""Count size and operations of a config's network, layer by layer. It needs neither data nor weights.
 
 rebnn ops configs/coco/faster_rcnn_r18_rebnn_coco.py
 rebnn ops configs/imagenet/resnet18_rebnn_imagenet.py --format json --out ops.json

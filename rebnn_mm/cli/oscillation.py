@@ -120,7 +120,7 @@ def main() -> None:
         '--quantity',
         choices=QUANTITIES,
         default='sequential',
-        help='which flips: there and back in two steps running (default), or all; between steps or between epochs',
+        help='which flips: sequential (in two steps in a row; default), or all; between steps or between epochs',
     )
     parser.add_argument('--log', action='store_true', help='logarithmic axis of the flips; zeros are not drawn')
     parser.add_argument('--out', type=Path, help='a .png, .svg or .pdf; default: oscillation.png in the first run')

@@ -4,10 +4,10 @@
         work_dirs/bert_base_rebnn_sst2/epoch_10.pth bert_base_rebnn_sst2
     rebnn save-pretrained rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py epoch_24.pth cells --push owner/cells
 
-Others load a text classifier as encoder='bert_base_rebnn_sst2' of a config, by
-rebnn_mm.models.language.load_pretrained, or, as full-precision model with the latent weights, by transformers'
-AutoModelForSequenceClassification.from_pretrained; a detector or classifier of images by
-rebnn_mm.export.hub.HubModel.from_pretrained. A packed file is shared by rebnn push.
+To load a text classifier, use encoder='bert_base_rebnn_sst2' in a config or rebnn_mm.models.language.load_pretrained;
+transformers' AutoModelForSequenceClassification.from_pretrained gives a full-precision model of the latent weights.
+To load a detector or classifier of images, use rebnn_mm.export.hub.HubModel.from_pretrained. To share a packed file,
+use rebnn push.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('checkpoint', help='checkpoint file')
     parser.add_argument('--out', help='write the predictions to this pickle file')
     parser.add_argument('--show', action='store_true', help='show each painted image in a window')
-    parser.add_argument('--show-dir', help='folder for painted images; of a detector, within <work dir>/<time>')
+    parser.add_argument('--show-dir', help='folder for painted images; for a detector, within <work dir>/<time>')
     parser.add_argument('--wait-time', type=float, default=2, help='seconds each image of --show stays')
     parser.add_argument('--tta', action='store_true', help='test-time augmentation; flips, if the config has no other')
     add_common_arguments(parser)

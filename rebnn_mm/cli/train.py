@@ -2,8 +2,8 @@
 
     rebnn train configs/coco/faster_rcnn_r18_rebnn_coco.py
 
-It shows what is trained on what, a bar with the time left, and a line for each epoch. The log in the work dir has the
-rest: environment, config, layers, and all numbers.
+It prints the network, the data and a line for each epoch, with a bar for the time left. The log in the work dir has
+the rest: environment, config, layers, and all numbers.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def parse_args() -> argparse.Namespace:
         '--resume',
         nargs='?',
         const='auto',
-        help='go on from this checkpoint; without a path: from the latest one in the work dir, if there is one',
+        help='continue from this checkpoint; without a path: from the latest one in the work dir, if there is one',
     )
-    parser.add_argument('--log-to', nargs='+', choices=BACKENDS, default=[], help='where to log as well')
+    parser.add_argument('--log-to', nargs='+', choices=BACKENDS, default=[], help='also log there')
     parser.add_argument('--val-pictures', action='store_true', help='also log painted images of each validation')
     parser.add_argument('--verbose', action='store_true', help='print the whole log, as mmengine does')
     add_common_arguments(parser)
@@ -207,5 +207,5 @@ def main() -> None:
             runner.train()
         except KeyboardInterrupt:
             latest = latest_checkpoint(cfg.work_dir)
-            how = f'. With --resume it goes on from {latest}.' if latest else ' before its first checkpoint.'
+            how = f'. With --resume it continues from {latest}.' if latest else ' before its first checkpoint.'
             stop(f'stopped{how}', INTERRUPTED)

@@ -4,8 +4,8 @@
     rebnn test rebnn_mm::bccd/faster_rcnn_r18_rebnn_taught_bccd.py blood_cells.pth
     rebnn train my_config.py --cfg-options load_from=blood_cells.pth
 
-Latent weights stand at plus or minus the scaling factor of their channel. A packed file does not hold what batch norms
-saw in training; --images gives them some, without which training would not start where the file ends.
+Latent weights get plus or minus the scaling factor of their channel. A packed file does not contain the statistics of
+batch norms; --images measures them. Without them, training would not continue from the file's accuracy.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def parse_args() -> argparse.Namespace:
     parser = CommandParser(description=__doc__)
     parser.add_argument('model', help='packed model, zoo:<name> or hf:owner/name')
     parser.add_argument('checkpoint', type=Path, help='checkpoint to write')
-    parser.add_argument('--config', type=config_file, help='config of the model; of the zoo known')
+    parser.add_argument('--config', type=config_file, help='config of the model; not needed for the zoo')
     parser.add_argument(
         '--images',
         nargs='*',
         metavar='IMAGES',
-        help='let the batch norms see these images: files, folders, lists (.txt, a path a line); without any those of '
-        "the config's training set",
+        help='measure the statistics of batch norms on these images: files, folders, lists (.txt, a path a line); '
+        "if none are given, on the config's training set",
     )
     add_options(parser)
     return parser.parse_args()

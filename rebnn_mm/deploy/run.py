@@ -211,7 +211,7 @@ def run_several(args: argparse.Namespace, model: ImageModel, sources: Sequence[s
             name, image = seen.popleft()
             if isinstance(result, ImageError):
                 if not args.skip_broken:
-                    raise ImageError(f'{result}; --skip-broken goes on with the next image')
+                    raise ImageError(f'{result}; --skip-broken continues with the next image')
                 warnings.warn(f'skipped: {result}', stacklevel=1)
                 broken.append(name)
                 continue

@@ -185,7 +185,7 @@ def test_ctrl_c_in_any_step_says_last_how_to_go_on(tmp_path, monkeypatch, capsys
     with pytest.raises(SystemExit) as stopped:
         fit.main()
     assert stopped.value.code == 130
-    assert capsys.readouterr().err.splitlines()[-1] == ('rebnn fit: the same command goes on where this one stopped.')
+    assert capsys.readouterr().err.splitlines()[-1] == 'rebnn fit: the same command continues where this one stopped.'
 
 
 @pytest.mark.slow
@@ -307,7 +307,7 @@ def test_an_interrupted_fit_goes_on_where_it_was(tmp_path):
     process.send_signal(signal.SIGINT)
     errors = process.communicate(timeout=60)[1]
     assert process.returncode == 130 and 'Traceback' not in errors, errors
-    assert errors.strip().endswith('the same command goes on where this one stopped.')
+    assert errors.strip().endswith('the same command continues where this one stopped.')
     begun = (work_dirs / 'yolo_roboflow_teacher/last_checkpoint').read_text()
     before = torch.load(begun, weights_only=False)['meta']['epoch']
     done = run_script(command[1], *command[2:], cwd=tmp_path)

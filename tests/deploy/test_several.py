@@ -273,7 +273,7 @@ def test_broken_images_of_a_folder(files, tmp_path, capsys, images, skip):
         assert err.endswith(f': 1 of 4 images were skipped: {tmp_path}/b.png\n')
     else:
         assert names == ['a.png'] and 'b.png cannot be read as an image' in err
-        assert err.endswith('; --skip-broken goes on with the next image\n')
+        assert err.endswith('; --skip-broken continues with the next image\n')
 
 
 def test_files_that_are_passed_over_are_named(tmp_path, images):

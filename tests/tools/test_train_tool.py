@@ -191,7 +191,7 @@ def test_ctrl_c_says_how_to_go_on(run_tool, detector_config, tmp_path):
     config.write_text(INTERRUPTED.format(base=str(detector_config)))
     done = run_tool(TOOL, config, '--work-dir', tmp_path)
     assert done.returncode == 130 and 'Traceback' not in done.stderr
-    (latest,) = re.findall(rf'^{TOOL}: stopped. With --resume it goes on from (.*)\.$', done.stderr, re.MULTILINE)
+    (latest,) = re.findall(rf'^{TOOL}: stopped. With --resume it continues from (.*)\.$', done.stderr, re.MULTILINE)
     assert torch.load(latest, weights_only=False)['meta']['epoch'] == 1
 
 
