@@ -71,4 +71,14 @@ for name, label, config, options_of, epochs in (
             budget={'train_cfg.max_epochs': epochs, 'param_scheduler.1.end': epochs},
         )
     )
+runs.append(
+    dict(
+        name='tiny_taught_long_bf16',
+        label='tiny, 1 bit, distilled, from the 1-bit detector of photographs, in bfloat16 (4.8 + 4.8)',
+        config='configs/one_bit/tiny_taught_bccd.py',
+        options=begun,
+        budget={'train_cfg.max_epochs': 24, 'param_scheduler.1.end': 24},
+        teacher='tiny_begun_twin_long_bf16',
+    )
+)
 del root, tested, split, run, bfloat16, begun, name, label, config, options_of, epochs
