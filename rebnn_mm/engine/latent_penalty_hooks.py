@@ -4,6 +4,7 @@ from abc import abstractmethod
 
 import torch
 from mmengine.registry import HOOKS
+from mmengine.runner import Runner
 from torch import Tensor
 from torch.optim import Optimizer
 
@@ -101,13 +102,17 @@ class UnitMagnitudeHook(LatentPenaltyHook):
             )
         super().__init__()
         self.weight = weight
-        self._counts: dict[int, int] = {}
+        self._count = 0
+
+    def before_train(self, runner: Runner) -> None:
+        self._count = 0
+        super().before_train(runner)
 
     def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        self._counts[id(optimizer)] = len(layers)
+        self._count += len(layers)
 
     def gradient(self, layer: BinaryLayer) -> Tensor:
-        return unit_magnitude_gradient(layer.weight, sum(self._counts.values()), self.weight)
+        return unit_magnitude_gradient(layer.weight, self._count, self.weight)
 
 
 def dampening_gradient(weight: Tensor, values: Tensor, strength: float) -> Tensor:

@@ -81,7 +81,7 @@ def load_config(args: argparse.Namespace, sections: Sequence[str] = ()) -> Confi
     cfg.launcher = args.launcher
     if LAUNCHERS[args.launcher] not in os.environ:
         what = f'it has not started this process, which {LAUNCHERS[args.launcher]} would tell'
-        raise RebnnError(what, f'--launcher {args.launcher}', 'Leave it out.')
+        raise RebnnError(what, f'--launcher {args.launcher}', 'Leave it out, or start the command by it.')
     if args.work_dir is not None:
         cfg.work_dir = args.work_dir
     elif cfg.get('work_dir') is None:

@@ -98,9 +98,9 @@ def test_a_weight_that_layers_share_is_dampened_once():
 def test_a_second_training_has_the_penalty_once():
     """Also where an error has ended the first one, after which no hook is told."""
     layer = XNORLinear(5, 5, bias=False).double()
-    wrapper = OptimWrapper(torch.optim.SGD([layer.weight], lr=1.0))
     hook = UnitMagnitudeHook(weight=0.2)
     for _ in range(2):
+        wrapper = OptimWrapper(torch.optim.SGD([layer.weight], lr=1.0))
         hook.before_train(SimpleNamespace(model=layer, optim_wrapper=wrapper, iter=0, max_iters=8))
     w = layer.weight.detach().clone()
     layer.weight.grad = torch.zeros_like(w)

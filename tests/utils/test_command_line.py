@@ -62,7 +62,10 @@ def test_a_scope_that_no_library_has_is_named_before_anything_is_built(scope, fi
 def test_a_launcher_that_has_started_nothing_is_named(load, monkeypatch, launcher, name):
     monkeypatch.delenv(name, raising=False)
     said = refusal(load, '', '--launcher', launcher)
-    assert said == f'--launcher {launcher}: it has not started this process, which {name} would tell. Leave it out.'
+    assert (
+        said == f'--launcher {launcher}: it has not started this process, which {name} would tell. '
+        'Leave it out, or start the command by it.'
+    )
 
 
 def test_work_dir_is_the_flags_then_the_configs_then_the_name(load):
