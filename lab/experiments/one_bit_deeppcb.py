@@ -1,6 +1,7 @@
 # The same on defects of printed circuit boards, in data/deeppcb: images of 640x640 at half their size, flipped in all
 # directions. In float32, for a processor without bfloat16, but for the rows that say so: whether the 1-bit detector of
-# photographs is a start for images that are none, at the family's rate and at a fifth of it.
+# photographs is a start for images that are none, at the family's rate and at a fifth of it; what longer trainings and
+# 3x3 predictors give.
 _base_ = './one_bit_voc6.py'
 
 title = 'Detectors designed for one bit, defects on boards (unit: 5 epochs)'
@@ -51,6 +52,7 @@ for name, label, options_of in (
             teacher='tiny_teacher_bf16',
         )
     )
+wide = {'model.bbox_head.pred_kernel_size': 3}  # real predictors that see the cells next to them
 for name, label, config, options_of, epochs in (
     ('alone', '1 bit, from the 1-bit detector of photographs, without a teacher', 'tiny_bccd', begun, 10),
     ('alone_long', '1 bit, from the 1-bit detector of photographs, without a teacher', 'tiny_bccd', begun, 24),
@@ -59,6 +61,13 @@ for name, label, config, options_of, epochs in (
         'full-precision, from the full-precision detector of photographs',
         'tiny_teacher_bccd',
         {**begun, 'load_from': 'rebnn://one_bit_tiny_photos'},
+        24,
+    ),
+    (
+        'wide_long',
+        '1 bit, from the 1-bit detector of photographs, without a teacher, 3x3 predictors',
+        'tiny_bccd',
+        {**begun, **wide},
         24,
     ),
 ):
@@ -81,4 +90,4 @@ runs.append(
         teacher='tiny_begun_twin_long_bf16',
     )
 )
-del root, tested, split, run, bfloat16, begun, name, label, config, options_of, epochs
+del root, tested, split, run, bfloat16, begun, wide, name, label, config, options_of, epochs
