@@ -1,7 +1,7 @@
 # The same on defects of printed circuit boards, in data/deeppcb: images of 640x640 at half their size, flipped in all
 # directions. In float32, for a processor without bfloat16, but for the rows that say so: whether the 1-bit detector of
 # photographs is a start for images that are none, at the family's rate and at a fifth of it; what longer trainings and
-# 3x3 predictors give.
+# lower rates of the latent weights give.
 _base_ = './one_bit_voc6.py'
 
 title = 'Detectors designed for one bit, defects on boards (unit: 5 epochs)'
@@ -52,7 +52,7 @@ for name, label, options_of in (
             teacher='tiny_teacher_bf16',
         )
     )
-wide = {'model.bbox_head.pred_kernel_size': 3}  # real predictors that see the cells next to them
+calm = {'optim_wrapper.paramwise_cfg.roles.latent_weight.lr_mult': 1}  # 4 in the family's recipe, from scratch
 for name, label, config, options_of, epochs in (
     ('alone', '1 bit, from the 1-bit detector of photographs, without a teacher', 'tiny_bccd', begun, 10),
     ('alone_long', '1 bit, from the 1-bit detector of photographs, without a teacher', 'tiny_bccd', begun, 24),
@@ -64,10 +64,10 @@ for name, label, config, options_of, epochs in (
         24,
     ),
     (
-        'wide_long',
-        '1 bit, from the 1-bit detector of photographs, without a teacher, 3x3 predictors',
+        'alone_calm_long',
+        '1 bit, from the 1-bit detector of photographs, without a teacher, latent weights at the usual rate',
         'tiny_bccd',
-        {**begun, **wide},
+        {**begun, **calm},
         24,
     ),
 ):
@@ -90,4 +90,4 @@ runs.append(
         teacher='tiny_begun_twin_long_bf16',
     )
 )
-del root, tested, split, run, bfloat16, begun, wide, name, label, config, options_of, epochs
+del root, tested, split, run, bfloat16, begun, calm, name, label, config, options_of, epochs
