@@ -55,6 +55,13 @@ for name, label, options_of in (
 calm = {'optim_wrapper.paramwise_cfg.roles.latent_weight.lr_mult': 1}  # 4 in the family's recipe, from scratch
 for name, label, config, options_of, epochs in (
     ('alone', '1 bit, from the 1-bit detector of photographs, without a teacher', 'tiny_bccd', begun, 10),
+    (
+        'alone_slow',
+        '1 bit, from the 1-bit detector of photographs, without a teacher, at a fifth of the rate',
+        'tiny_bccd',
+        {**begun, 'optim_wrapper.optimizer.lr': 2e-4},
+        10,
+    ),
     ('alone_long', '1 bit, from the 1-bit detector of photographs, without a teacher', 'tiny_bccd', begun, 24),
     (
         'begun_twin_long',
