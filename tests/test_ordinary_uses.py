@@ -153,6 +153,21 @@ def test_a_step_with_a_closure_is_the_step(closure):
     assert_equal(trained(closure=closure).state_dict(), trained().state_dict())
 
 
+def test_a_step_of_several_gradients_is_refused():
+    model = block()
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=1.0, max_iter=3)
+    ResilientGradient(model).attach(optimizer)
+
+    def loss():
+        optimizer.zero_grad()
+        found = model(images()).square().mean()
+        found.backward()
+        return found
+
+    with pytest.raises(ValueError, match='LBFGS computes the gradient more than once in a step, and Resil'):
+        optimizer.step(loss)
+
+
 class SAM(torch.optim.Optimizer):
     def __init__(self, base_optimizer):
         super().__init__(base_optimizer.param_groups, {})

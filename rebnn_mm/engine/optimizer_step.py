@@ -49,7 +49,7 @@ def around_step(
 
     Step hooks see the gradient after accumulation, after DDP's reduction and after ``GradScaler`` has unscaled it, and
     are not called for a step that is skipped for inf. ``step(closure)``, which Lightning always uses, computes the
-    gradient inside the step: ``before`` then follows each call of the closure. Both run without recording gradients.
+    gradient inside the step: ``before`` then follows the call of the closure. Both run without recording gradients.
     Returns handles, whose ``remove()`` takes the hooks away. ``owner`` is named where a step is refused.
     """
     if hasattr(optimizer, 'first_step') and hasattr(optimizer, 'second_step'):
@@ -87,7 +87,16 @@ def around_step(
             finish()
             return None
 
+        calls = 0
+
         def finished() -> Any:
+            nonlocal calls
+            calls += 1
+            if calls > 1:
+                raise RebnnError(
+                    f'{type(stepping).__name__} computes the gradient more than once in a step, and {owner} follows '
+                    'steps of one gradient. Use an optimizer that computes it once, such as Adam.'
+                )
             loss = closure()
             finish()
             return loss
