@@ -278,6 +278,28 @@ class BinaryLayer(nn.Module):
         return f'{super().extra_repr()}, {bits}'
 
 
+class _KeptBranches:
+    """Stands for ``switch_to_deploy`` of a module, which folds the branches of RepVGG and its like into one layer."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+
+    def __call__(self) -> None:
+        for layer in self.module.modules():
+            if isinstance(layer, BinaryLayer) and layer.binary:
+                raise RebnnError(
+                    f'{layer.describe()}: switch_to_deploy folds latent weights, not their signs, into another layer. '
+                    'Leave it out: the exporter packs the branches as they are.'
+                )
+        cast(Any, type(self.module)).switch_to_deploy(self.module)
+
+
+def keep_branches(module: nn.Module) -> None:
+    """Let a module that holds a binary layer refuse to be folded."""
+    if hasattr(type(module), 'switch_to_deploy'):
+        vars(module)['switch_to_deploy'] = _KeptBranches(module)
+
+
 @torch.no_grad()
 def _is_rescaled(weight: Tensor, before: Tensor) -> bool:
     """Whether a weight is another one with each channel times a number."""
@@ -305,6 +327,7 @@ def _tell_names(parent: nn.Module, name: str, child: nn.Module | None) -> None:
     for inner, module in child.named_modules() if child is not None else ():
         if isinstance(module, BinaryLayer):
             module.take_name(f'{name}.{inner}' if inner else name)
+            keep_branches(parent)
     if name == 'backbone' and child is not None:
         convs = [module for module in child.modules() if isinstance(module, nn.Conv2d)]
         # YOLOX's first layer cannot tell by its channels: it sees the image cut into squares, 12 of them.

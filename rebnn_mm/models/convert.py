@@ -10,6 +10,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
+from ..layers.base import keep_branches
 from ..layers.naming import name_matches
 from .binary_plan import (
     NOT_CALLED,
@@ -152,6 +153,9 @@ def put_in_place(model: nn.Module, name: str, new: BinaryLayer) -> None:
     old.__dict__ = new.__dict__
     old.__class__ = type(new)
     new.take_name(name)
+    while name:
+        name = name.rpartition('.')[0]
+        keep_branches(model.get_submodule(name))
 
 
 def _overridden(name: str, overrides: Mapping[str, Config]) -> dict[str, Any]:

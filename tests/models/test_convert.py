@@ -308,6 +308,22 @@ def test_what_cannot_be_copied_or_replaced_is_one_sentence():
             binarize(nn.Conv2d(3, 3, 3), CONV, make_binary=make_binary, example=IMAGE)
 
 
+@pytest.mark.parametrize('way', ['binarize', 'conv_cfg'])
+def test_branches_are_not_folded(way):
+    from mmpretrain.models.backbones.repvgg import RepVGGBlock
+
+    model = nn.Sequential(RepVGGBlock(3, 4), RepVGGBlock(4, 4, conv_cfg=CONV if way == 'conv_cfg' else None))
+    if way == 'binarize':
+        binarize(model, CONV, example=IMAGE)
+    model = copy.deepcopy(model)
+    x = torch.randn(1, 3, 8, 8)
+    model.eval()(x)
+    with pytest.raises(ValueError, match='branch_3x3.conv.: switch_to_deploy folds latent weights, not their signs'):
+        model[1].switch_to_deploy()
+    model[0].switch_to_deploy()
+    assert hasattr(model[0], 'branch_reparam')
+
+
 def test_the_log_names_what_starves(monkeypatch):
     def network(act):
         return nn.Sequential(nn.Conv2d(3, 4, 1), act(), nn.Conv2d(4, 4, 1), act(), nn.Conv2d(4, 2, 1))
