@@ -4,7 +4,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from mmengine.logging import print_log
 from mmengine.registry import MODELS
 from torch import Tensor, nn
@@ -47,8 +46,8 @@ def binarize(
 ) -> nn.Module:
     """Replace, in place, the convolutions and linear layers of a model by binary ones.
 
-    Class, names of parameters and values stay as they are, and forward and backward hooks of the layers go over, so
-    checkpoints, tools and hooks of the full-precision model go on working; scaling factors start from the weights as
+    Class and parameters stay as they are, and forward and backward hooks of the layers go over, so checkpoints, tools
+    and hooks of the full-precision model go on working; scaling factors start from the weights as
     they are now. What keeps full precision is in :func:`plan_binary`.
 
     Args:
@@ -129,14 +128,13 @@ def build_binarized(
 
 
 def take_over(old: nn.Module, new: BinaryLayer) -> None:
-    """Give a binary layer the values, the layout in memory, the mode and the hooks of a real one."""
+    """Give a binary layer the parameters, the mode and the hooks of a real one."""
     assert isinstance(old.weight, Tensor)
     new.to(device=old.weight.device, dtype=old.weight.dtype)
-    new.weight.data = torch.empty_like(old.weight)
     # Through the state dict, so that the quantizer starts from the values as it does with a checkpoint.
     new.load_state_dict(old.state_dict(), strict=False)
-    for key, parameter in old.named_parameters():
-        new.get_parameter(key).requires_grad_(parameter.requires_grad)
+    # The very parameters, which an optimizer or a hook may hold already.
+    new._parameters.update(old._parameters)
     new.train(old.training)
     for key in HOOKS:
         # The very dict, through which the handle of a hook removes it.

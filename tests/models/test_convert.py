@@ -8,6 +8,7 @@ from torch.nn.utils import parametrizations, parametrize, prune, spectral_norm, 
 
 import rebnn_mm
 from rebnn_mm import binarize, plan_binary, plan_table
+from rebnn_mm.engine import ResilientGradient
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.layers.report import layer_report
 from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
@@ -89,6 +90,16 @@ def test_a_layer_whose_weight_or_bias_is_used_elsewhere_stays_as_it_is(use, beca
         with pytest.raises(ValueError, match=f"make_binary names 'mid', which cannot become binary: {because}"):
             binarize(model, CONV, example=IMAGE, make_binary=['mid'])
         assert binarize(model, CONV, example=IMAGE, make_binary=['last']).mid.weight is mid is model.held[0]
+
+
+def test_an_optimizer_made_before_trains_the_weights():
+    model = Network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before = dict(model.named_parameters())
+    binarize(model, CONV, LINEAR, example=IMAGE)
+    assert all(model.get_parameter(name) is parameter for name, parameter in before.items())
+    with pytest.raises(ValueError, match=r'its weight is in this SGD, its alpha is not. Give both to the same'):
+        ResilientGradient(model).attach(optimizer)
 
 
 def test_options_of_a_convolution_are_kept():
