@@ -10,6 +10,7 @@ from mmengine.model import BaseModel
 from mmengine.structures import BaseDataElement
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
+from torch.nn.parameter import is_lazy
 from torch.nn.utils.parametrize import is_parametrized
 from torch.utils._pytree import tree_leaves
 
@@ -68,6 +69,7 @@ def plan_binary(
     if conv is None and linear is None:
         raise RebnnError("binarize: neither conv nor linear is given; name a layer, conv=dict(type='ReBNNConv2d')")
     refuse_binary(model)
+    refuse_unready(model)
     if isinstance(model, nn.Linear) or _is_conv(model):
         raise RebnnError(
             f'binarize: the model is one {type(model).__name__} alone, which nothing holds that could hold another in '
@@ -181,6 +183,17 @@ def refuse_binary(model: nn.Module) -> None:
     """Refuse a model that is binary already."""
     if any(isinstance(module, BinaryLayer) for module in model.modules()):
         raise RebnnError(f'binarize: {type(model).__name__} has binary layers already; start from the real model.')
+
+
+def refuse_unready(model: nn.Module) -> None:
+    """Refuse a model whose layers have no sizes yet or are compiled."""
+    lazy = next((name for name, value in [*model.named_parameters(), *model.named_buffers()] if is_lazy(value)), None)
+    if lazy is not None:
+        raise RebnnError(f'binarize: {lazy} has no size yet (a lazy layer); run the model on an image first.')
+    compiled = next((name for name, module in model.named_modules() if hasattr(module, '_orig_mod')), None)
+    if compiled is not None:
+        what = f'its part {compiled!r}' if compiled else 'the model'
+        raise RebnnError(f'binarize: {what} is compiled; make the model binary first, then call torch.compile.')
 
 
 def check_layer(key: str, options: Config, base: type[BinaryLayer]) -> type[BinaryLayer]:

@@ -319,6 +319,18 @@ def test_what_cannot_be_copied_or_replaced_is_one_sentence():
             binarize(nn.Conv2d(3, 3, 3), CONV, make_binary=make_binary, example=IMAGE)
 
 
+def test_models_without_sizes_and_compiled_ones_are_refused():
+    lazy = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Tanh(), nn.LazyConv2d(4, 1), nn.LazyBatchNorm2d())
+    with pytest.raises(ValueError, match=r'binarize: 2.weight has no size yet \(a lazy layer\); run the model'):
+        binarize(lazy, CONV, example=IMAGE)
+    lazy(IMAGE)
+    assert binarize(lazy, CONV, make_binary=['2'], example=IMAGE)[2].binary
+    for model, part in ((stack(), 'the model'), (nn.Sequential(torch.compile(stack())), "its part '0'")):
+        model = model if part != 'the model' else torch.compile(model)
+        with pytest.raises(ValueError, match=f'binarize: {part} is compiled; make the model binary first'):
+            binarize(model, CONV, example=IMAGE)
+
+
 @pytest.mark.parametrize('way', ['binarize', 'conv_cfg'])
 def test_branches_are_not_folded(way):
     from mmpretrain.models.backbones.repvgg import RepVGGBlock
