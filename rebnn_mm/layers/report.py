@@ -77,6 +77,8 @@ def _row(model: nn.Module, name: str, module: nn.Module) -> LayerRow:
     why = f'first layer ({shape[1]} input channels)' if first else 'made by its module, not through conv_cfg'
     if isinstance(module, nn.Embedding):
         why = 'embedding'
+    # Of a layer that rebnn_mm.binarize left as it is.
+    why = getattr(module, 'real_because', why)
     return LayerRow(name, kind, shape, 32, 32, why)
 
 

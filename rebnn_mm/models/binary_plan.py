@@ -142,7 +142,24 @@ def plan_table(plan: Sequence[PlannedLayer]) -> str:
         f'{sum(binary)} of {len(plan)} layers become binary; they hold {held:,} of {sum(values):,} weights '
         f'({100 * held / sum(values):.1f} %).'
     )
-    return '\n'.join([*lines, *filter(None, [starving_sentence(plan), image_sentence(plan)])])
+    return '\n'.join([*lines, *warnings_of(plan)])
+
+
+def warnings_of(plan: Sequence[PlannedLayer]) -> list[str]:
+    """Sentences on the layers of a plan that need a look."""
+    return [sentence for sentence in (starving_sentence(plan), image_sentence(plan), idle_sentence(plan)) if sentence]
+
+
+def idle_sentence(plan: Sequence[PlannedLayer]) -> str:
+    """Name the layers that keep full precision because the example did not reach them; empty if there are none."""
+    idle = [row.name for row in plan if row.real_because == NOT_CALLED]
+    if not idle:
+        return ''
+    shown = ', '.join(idle[:3]) + (', ...' if len(idle) > 3 else '')
+    return (
+        f'{len(idle)} layers are not called on the example, as those for training only, and keep full precision '
+        f'({shown}): name them in make_binary, or in keep_real if that is right.'
+    )
 
 
 def image_sentence(plan: Sequence[PlannedLayer]) -> str:

@@ -18,9 +18,8 @@ from .binary_plan import (
     Example,
     check_layer,
     example_image,
-    image_sentence,
     plan_binary,
-    starving_sentence,
+    warnings_of,
     why_impossible,
 )
 
@@ -86,12 +85,14 @@ def binarize(
             take_over(old, new[row.name])
     # All of them are ready, so a layer that cannot be read leaves no model half replaced.
     for row in plan:
-        if row.name in new:
-            put_in_place(model, row.name, new[row.name])
-            # It says in tables why it is real, and computes what it did.
-            if row.real_because:
-                new[row.name].stay_real(row.real_because)
-    for sentence in filter(None, (starving_sentence(plan), image_sentence(plan))):
+        # What is real says why in tables, and computes what it did.
+        if row.name not in new:
+            vars(model.get_submodule(row.name))['real_because'] = row.real_because
+            continue
+        put_in_place(model, row.name, new[row.name])
+        if row.real_because:
+            new[row.name].stay_real(row.real_because)
+    for sentence in warnings_of(plan):
         print_log(f'{type(model).__name__}: {sentence}', 'current', logging.WARNING)
     return model
 

@@ -331,6 +331,30 @@ def test_models_without_sizes_and_compiled_ones_are_refused():
             binarize(model, CONV, example=IMAGE)
 
 
+class Auxiliary(nn.Module):
+    """Has a head that is for training only, as Inception's."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.side = stack(), nn.Sequential(nn.Conv2d(2, 4, 1), nn.Tanh(), nn.Conv2d(4, 4, 1))
+
+    def forward(self, x):
+        y = self.body(x)
+        return (y, self.side(y)) if self.training else y
+
+
+def test_what_was_not_called_is_said(monkeypatch):
+    said = []
+    monkeypatch.setattr('rebnn_mm.models.convert.print_log', lambda text, *rest: said.append(text))
+    plan = plan_binary(Auxiliary(), CONV, example=IMAGE)
+    assert '2 layers are not called on the example' in plan_table(plan)
+    model = binarize(Auxiliary(), CONV, example=IMAGE)
+    assert len(said) == 1 and 'keep full precision (side.0, side.2): name them in make_binary' in said[0]
+    assert layer_report(model).count('Conv2d: not called') == 2
+    assert binarize(Auxiliary(), CONV, make_binary=['side.2'], keep_real=['side.0'], example=IMAGE).side[2].binary
+    assert len(said) == 1
+
+
 @pytest.mark.parametrize('way', ['binarize', 'conv_cfg'])
 def test_branches_are_not_folded(way):
     from mmpretrain.models.backbones.repvgg import RepVGGBlock
