@@ -34,7 +34,7 @@ class LayerRow:
 
 def layer_rows(model: nn.Module) -> list[LayerRow]:
     """Describe every convolution, linear layer and embedding of a model, in its order."""
-    weighted = _ConvNd | nn.Linear | nn.Embedding | BinaryLayer
+    weighted = _ConvNd | nn.Linear | nn.MultiheadAttention | nn.Embedding | BinaryLayer
     return [_row(model, name, module) for name, module in model.named_modules() if isinstance(module, weighted)]
 
 
@@ -67,8 +67,17 @@ def layer_report(model: nn.Module) -> str:
     return '\n'.join(lines)
 
 
+def weight_shape(layer: nn.Module) -> tuple[int, ...]:
+    """Shape of a layer's weight; of an attention that of its projections of the input."""
+    if isinstance(layer, nn.MultiheadAttention):
+        width = layer.embed_dim
+        columns = (width, width if layer.kdim is None else layer.kdim, width if layer.vdim is None else layer.vdim)
+        return (width, sum(columns))
+    return tuple(cast(Tensor, layer.weight).shape)
+
+
 def _row(model: nn.Module, name: str, module: nn.Module) -> LayerRow:
-    shape = tuple(cast(Tensor, module.weight).shape)
+    shape = weight_shape(module)
     kind = type(module).__name__
     if isinstance(module, BinaryLayer):
         shortcut = _shortcut_name(model, name, module) if module.binary and module.keep_real else ''

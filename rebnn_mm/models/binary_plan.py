@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves
 from ..errors import RebnnError, did_you_mean
 from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.naming import name_matches
+from ..layers.report import weight_shape
 from ..registry import find_class
 from ..utils.options import check_options
 from .data_flow import CannotCopy, DataFlow
@@ -24,7 +25,7 @@ from .data_flow import CannotCopy, DataFlow
 Config = Mapping[str, Any]
 Example = Tensor | Mapping[str, Any]
 
-NOT_CALLED, READ = 'not called', 'its weight is used by a function, too'
+NOT_CALLED, READ = 'not called', 'its weight is used by a function outside of it'
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def plan_binary(
     - is a 1x1 convolution that is added to what others make of the same input (shortcut),
     - is followed by neither norm, nor activation, nor another product (output layer: a predictor, or a gate),
     - is not called, or computes something of its own (a subclass with its own forward, a transposed or deformable
-      convolution),
+      convolution, ``nn.MultiheadAttention``),
     - has one input channel for each output (depthwise), or shares a parameter with another module or function,
     - is named in ``keep_real``.
 
@@ -82,10 +83,12 @@ def plan_binary(
     if linear is not None:
         check_layer('linear', linear, BinaryLinear)
         kinds += (nn.Linear,)
+    # An attention projects its input itself.
+    listed = kinds if linear is None else (*kinds, nn.MultiheadAttention)
     layers = {
         name: layer
         for name, layer in model.named_modules()
-        if isinstance(layer, kinds) or (conv is not None and _is_conv(layer))
+        if isinstance(layer, listed) or (conv is not None and _is_conv(layer))
     }
     if not any(isinstance(layer, kinds) for layer in layers.values()):
         missing = ' or '.join('convolution' if kind is nn.Conv2d else 'linear layer' for kind in kinds)
@@ -109,9 +112,7 @@ def plan_binary(
         because = _real_because(model, name, layer, flow, keep_real, make_binary)
         starves = not because and flow.behind_rectifier(name) and not flow.has_shortcut(name)
         few_inputs = not because and isinstance(layer, nn.Conv2d) and layer.in_channels in (1, 3)
-        weight = layer.weight
-        assert isinstance(weight, Tensor)
-        rows.append(PlannedLayer(name, type(layer).__name__, tuple(weight.shape), because, starves, few_inputs))
+        rows.append(PlannedLayer(name, type(layer).__name__, weight_shape(layer), because, starves, few_inputs))
     return rows
 
 

@@ -114,8 +114,8 @@ class DataFlow:
         return bool(self.outputs[name])
 
     def is_read(self, name: str) -> bool:
-        """Whether the layer was used, and its weight by a function outside of it, too."""
-        return 0 < len(self.outputs[name]) < self._reads[name]
+        """Whether a function outside of the layer used its weight."""
+        return len(self.outputs[name]) < self._reads[name]
 
     def is_first(self, name: str) -> bool:
         """Whether the layer sees the model's input, through whatever functions but no other layer or product."""
@@ -228,7 +228,8 @@ class _Recorder(TorchFunctionMode):
             kind = MASK
         if kind.startswith('new') or kind.endswith('like'):
             return out
-        if isinstance(out, Tensor) and kind not in ('to', 'type_as'):  # these ask for its type
+        made = any(isinstance(leaf, Tensor) for leaf in tree_leaves(out))
+        if made and kind not in ('to', 'type_as'):  # these ask for its type
             self.reads.update(self._weights.get(id(leaf), '') for leaf in tree_leaves((args, kwargs)))
         parents = self.find_known(args, kwargs)
         if parents:

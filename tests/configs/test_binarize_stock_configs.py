@@ -46,7 +46,7 @@ STOCK = [
     ('mmdet::rtmdet/rtmdet_tiny_8xb32-300e_coco', 64, 59, r'.*stem\.0.*|.*depthwise.*|.*\.attention\.fc|.*rtm_.*'),
     ('mmdet::yolox/yolox_tiny_8xb8-300e_coco', 64, 73, r'backbone\.stem\..*|.*level_conv_(cls|reg|obj)\..*'),
     ('mmdet::ssd/ssd300_coco', 300, 22, r'backbone\.features\.0|bbox_head\..*'),
-    ('mmdet::detr/detr_r50_8xb2-150e_coco', 64, 75, RESNET + r'.*out_proj|bbox_head\.fc_(cls|reg)'),
+    ('mmdet::detr/detr_r50_8xb2-150e_coco', 64, 75, RESNET + r'.*\.attn(\.out_proj)?|bbox_head\.fc_(cls|reg)'),
     ('mmdet::mask_rcnn/mask-rcnn_r50_fpn_1x_coco', 64, 63, REGIONS),
     ('mmdet::cascade_rcnn/cascade-rcnn_r50_fpn_1x_coco', 64, 63, REGIONS),
     (

@@ -52,7 +52,8 @@ def test_gates_and_attention_of_torchvision():
     }
     assert because == {
         'conv_proj': 'first layer',
-        'encoder.layers.encoder_layer_0.self_attention.out_proj': 'not called',
+        'encoder.layers.encoder_layer_0.self_attention': 'MultiheadAttention has no binary form',
+        'encoder.layers.encoder_layer_0.self_attention.out_proj': 'its weight is used by a function outside of it',
         'encoder.layers.encoder_layer_0.mlp.0': '',
         'encoder.layers.encoder_layer_0.mlp.3': '',
         'heads.head': 'output layer',

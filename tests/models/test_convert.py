@@ -75,8 +75,8 @@ class Tied(nn.Module):
     ('use', 'because'),
     [
         ('once', ''),
-        ('function', 'its weight is used by a function, too'),
-        ('view', 'its weight is used by a function, too'),
+        ('function', 'its weight is used by a function outside of it'),
+        ('view', 'its weight is used by a function outside of it'),
         ('parameter', 'shares a parameter with Tied'),
         ('bias', 'shares a parameter with norm'),
     ],
@@ -353,6 +353,24 @@ def test_what_was_not_called_is_said(monkeypatch):
     assert layer_report(model).count('Conv2d: not called') == 2
     assert binarize(Auxiliary(), CONV, make_binary=['side.2'], keep_real=['side.0'], example=IMAGE).side[2].binary
     assert len(said) == 1
+
+
+def test_what_a_function_of_attention_reads_cannot_become_binary():
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patches = nn.Conv2d(3, 8, 4, 4)
+            self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+        def forward(self, x):
+            return self.layer(self.patches(x).flatten(2).transpose(1, 2))
+
+    with pytest.raises(ValueError, match='cannot become binary: its weight is used by a function outside of it'):
+        binarize(Encoder(), linear=LINEAR, make_binary=['out_proj'], example=IMAGE)
+    model = binarize(Encoder(), linear=LINEAR, example=IMAGE)
+    report = layer_report(model)
+    assert '8x24                MultiheadAttention: MultiheadAttention has no binary form' in report
+    assert '2 of 5 layers are binary; they hold 256 of 896 weights' in report
 
 
 @pytest.mark.parametrize('way', ['binarize', 'conv_cfg'])
