@@ -34,12 +34,12 @@ PASSING = ENLARGE | {
     'avg_pool2d', 'bfloat16', 'broadcast_to', 'cat', 'channel_shuffle', 'chunk', 'clone', 'concat', 'concatenate',
     'contiguous', 'detach', 'div', 'divide', 'double', 'dropout', 'dropout1d', 'dropout2d', 'dropout3d', 'expand',
     'expand_as', 'feature_alpha_dropout', 'flatten', 'flip', 'fliplr', 'flipud', 'float', 'gather', 'get', 'getitem',
-    'half', 'hsplit', 'hstack', 'index_select', 'lp_pool2d', 'max_pool1d', 'max_pool2d', 'mean', 'moveaxis', 'movedim',
-    'mul', 'multiply', 'narrow', 'native_channel_shuffle', 'neg', 'pad', 'permute', 'pixel_shuffle', 'pixel_unshuffle',
-    'ravel', 'repeat', 'repeat_interleave', 'reshape', 'roll', 'rot90', 'select', 'setitem', 'split', 'squeeze',
-    'stack', 'sub', 'subtract', 'swapaxes', 'swapdims', 't', 'take_along_dim', 'tensor_split', 'tile', 'to',
-    'transpose', 'truediv', 'type', 'type_as', 'unbind', 'unflatten', 'unfold', 'unsqueeze', 'view', 'view_as',
-    'vstack',
+    'grid_sample', 'half', 'hsplit', 'hstack', 'index_select', 'lp_pool2d', 'masked_fill', 'max_pool1d', 'max_pool2d',
+    'mean', 'moveaxis', 'movedim', 'mul', 'multiply', 'narrow', 'native_channel_shuffle', 'neg', 'pad', 'permute',
+    'pixel_shuffle', 'pixel_unshuffle', 'ravel', 'repeat', 'repeat_interleave', 'reshape', 'roll', 'rot90', 'select',
+    'setitem', 'split', 'squeeze', 'stack', 'sub', 'subtract', 'sum', 'swapaxes', 'swapdims', 't', 'take_along_dim',
+    'tensor_split', 'tile', 'to', 'transpose', 'truediv', 'type', 'type_as', 'unbind', 'unflatten', 'unfold',
+    'unsqueeze', 'view', 'view_as', 'vstack',
 }  # fmt: skip
 """Functions that hand values on: order, size, scale and offset may change. What is in no set ends a path from a layer:
 a gate (sigmoid, softmax) or the decoding of a prediction."""
@@ -231,7 +231,8 @@ class _Recorder(TorchFunctionMode):
         made = any(isinstance(leaf, Tensor) for leaf in tree_leaves(out))
         if made and kind not in ('to', 'type_as'):  # these ask for its type
             self.reads.update(self._weights.get(id(leaf), '') for leaf in tree_leaves((args, kwargs)))
-        parents = self.find_known(args, kwargs)
+        # The places that values are taken from are not handed on.
+        parents = self.find_known(args[:1] if kind == 'grid_sample' else (args, kwargs))
         if parents:
             self.note([args[0]] if kind == 'setitem' else tree_leaves(out), Node(kind, parents))
         return out

@@ -110,6 +110,30 @@ def test_queries_keys_and_values_are_no_outputs_and_gates_are():
     assert flow.has_shortcut('out') is False
 
 
+def test_values_of_deformable_attention_are_no_outputs_and_its_offsets_are():
+    from mmcv.ops import MultiScaleDeformableAttention
+
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem, self.head = nn.Conv2d(3, 8, 1), nn.Linear(8, 2)
+            self.attention = MultiScaleDeformableAttention(8, 2, num_levels=1, batch_first=True)
+
+        def forward(self, x):
+            tokens = self.stem(x).flatten(2).transpose(1, 2).relu()
+            more = dict(
+                reference_points=torch.rand(1, 64, 1, 2),
+                spatial_shapes=torch.tensor([[8, 8]]),
+                level_start_index=torch.tensor([0]),
+                key_padding_mask=torch.zeros(1, 64, dtype=torch.bool),
+            )
+            return self.head(self.attention(tokens, **more).relu())
+
+    flow = flow_of(Encoder())
+    outputs = [name for name in flow.inputs if flow.is_output(name)]
+    assert outputs == ['head', 'attention.sampling_offsets', 'attention.attention_weights']
+
+
 def test_the_model_is_left_alone():
     model = Block().train()
     model.norm2.eval()
