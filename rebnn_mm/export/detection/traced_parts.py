@@ -120,7 +120,8 @@ def raw_graph(model: nn.Module, image: Tensor) -> onnx.ModelProto:
         names = _names('output', outputs, type(model).__name__)
         return trace_images(module, example, names, any_size=example is not given, fixed=given)
     raise RebnnError(
-        f'{type(model).__name__} gives no output for an image alone: {str(refused) or type(refused).__name__}'
+        f'{type(model).__name__} gives no output for an image alone: {str(refused) or type(refused).__name__}',
+        fix='Export a module whose forward takes images only, such as its backbone.',
     ) from refused
 
 

@@ -149,7 +149,10 @@ def test_a_model_of_one_size_is_traced_at_it():
                 raise ValueError('not my size')
             return x.flatten(2).mean(2)
 
-    with pytest.raises(ValueError, match='Whole gives no output for an image alone: not my size'):
+    with pytest.raises(
+        ValueError,
+        match='Whole gives no output for an image alone: not my size. Export a module whose forward takes images',
+    ):
         raw_graph(Whole(), image(64, 96))
     graph = raw_graph(Whole(), torch.zeros(1, 3, 24, 16))
     dims = [dim.dim_value for dim in graph.graph.input[0].type.tensor_type.shape.dim]
