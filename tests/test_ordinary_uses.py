@@ -553,12 +553,25 @@ def test_a_second_rule_on_a_layer_is_refused(rule):
     rule(model).attach(torch.optim.SGD(model.parameters(), lr=0.1))
 
 
+class Prepared(torch.optim.Optimizer):
+    """A wrapper that is an optimizer by its class alone, as accelerate's."""
+
+    def __init__(self, optimizer):
+        self.optimizer, self.param_groups = optimizer, optimizer.param_groups
+
+    def step(self, closure=None):
+        self.optimizer.step(closure)
+
+
+@pytest.mark.parametrize('wrapper', [OptimWrapper, Prepared])
 @pytest.mark.parametrize('rule', [ResilientGradient, MethodDriver, FlipRecorder])
-def test_a_wrapper_that_is_no_optimizer_is_refused(rule):
+def test_a_wrapper_that_is_no_optimizer_is_refused(rule, wrapper):
     model = block()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with pytest.raises(ValueError, match=r'OptimWrapper is no torch\.optim\.Optimizer.* Attach to the optimizer that'):
-        rule(model).attach(OptimWrapper(optimizer))
+    with pytest.raises(
+        ValueError, match=r'was not set up as a torch\.optim\.Optimizer.* Attach to the optimizer that'
+    ):
+        rule(model).attach(wrapper(optimizer))
     rule(model).attach(optimizer)
 
 

@@ -57,10 +57,11 @@ def around_step(
             f'{type(optimizer).__name__} steps by first_step() and second_step(), where the rule at step() is not '
             'called. Attach to the optimizer that it wraps: attach(optimizer.base_optimizer).'
         )
-    if not hasattr(optimizer, 'register_step_pre_hook'):
+    # A wrapper may be of the class Optimizer and have nothing of one, as that of accelerate.
+    if not hasattr(optimizer, '_optimizer_step_pre_hooks'):
         raise RebnnError(
-            f'{type(optimizer).__name__} is no torch.optim.Optimizer, so that its steps cannot be followed. Attach to '
-            'the optimizer that it wraps.'
+            f'{type(optimizer).__name__} was not set up as a torch.optim.Optimizer, so that its steps cannot be '
+            'followed. Attach to the optimizer that it wraps.'
         )
     if type(optimizer).__name__ == 'ZeroRedundancyOptimizer':
         raise RebnnError(
