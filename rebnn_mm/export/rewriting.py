@@ -132,12 +132,10 @@ def has_attributes(node: ir.Node, **wanted: object) -> bool:
     return all(value(key) == expected for key, expected in wanted.items())
 
 
-def take_over(old: ir.Value, new: ir.Value) -> None:
-    """Put a value in another one's place, its name included."""
-    new.name, new.shape, new.type = old.name, old.shape, old.type
-    if old.producer() is not None:  # an initializer's name is that of its tensor, in the model that was read too
-        old.name = f'{old.name}_replaced'
-    old.replace_all_uses_with(new, replace_graph_outputs=True)
+def take_over(stored: ir.Value, made: ir.Value) -> None:
+    """Put what a node makes in an initializer's place, its name included."""
+    made.name, made.shape, made.type = stored.name, stored.shape, stored.type
+    stored.replace_all_uses_with(made, replace_graph_outputs=True)
 
 
 def must_be_stored(value: ir.Value) -> bool:

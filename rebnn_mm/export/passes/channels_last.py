@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
+from onnx_ir.convenience import replace_nodes_and_values
 
 from ..operators import DOMAIN
 from ..rewriting import (
@@ -18,7 +19,6 @@ from ..rewriting import (
     has_attributes,
     only_use,
     operator,
-    take_over,
 )
 
 TO_LAST = [0, 2, 3, 1]
@@ -176,8 +176,7 @@ def _channels(value: ir.Value) -> int:
         return value.shape[1]
     for reader, index in value.uses():
         if index == 0 and reader.domain == DOMAIN and reader.op_type in ('BinaryConv', *BLOCKS):
-            group = reader.attributes['group'].as_int() if 'group' in reader.attributes else 1
-            return reader.attributes['channels'].as_int() * group
+            return reader.attributes['channels'].as_int() * reader.attributes.get_int('group', 1)
     return 1
 
 
@@ -194,7 +193,7 @@ def _growth(node: ir.Node) -> int | None:
     if node.op_type in SAME_SIZE:
         return 0
     if node.op_type == 'RoiAlign':
-        return 0 if 'mode' not in node.attributes or node.attributes['mode'].as_string() == 'avg' else None
+        return 0 if node.attributes.get_string('mode', 'avg') == 'avg' else None
     if node.op_type == 'Resize':
         return 1 if 'axes' not in node.attributes and (len(node.inputs) < 2 or node.inputs[1] is None) else None
     if node.op_type == 'AveragePool':
@@ -240,7 +239,7 @@ class _Mover:
         if node.op_type in SAME_SIZE and node.op_type != 'Clip':
             self._turn_constants(node)
         for index, value in enumerate(node.inputs):
-            if value is not None and any(value is image for image in images):
+            if value is not None and value in images:
                 node.replace_input_with(index, self._last(value, node))
         if node.domain == DOMAIN:
             node.attributes['layout'] = ir.AttrString('layout', 'NHWC')
@@ -249,8 +248,8 @@ class _Mover:
         elif node.op_type == 'Resize':
             self._turn_sizes(node)
         elif node.op_type == 'AveragePool':
-            ceil = node.attributes['ceil_mode'].as_int() if 'ceil_mode' in node.attributes else 0
-            node = self._exchange(node, operator('RealAveragePool', node.inputs[:1], {'ceil_mode': ceil}, node.name))
+            ceil = {'ceil_mode': node.attributes.get_int('ceil_mode', 0)}
+            node = self._exchange(node, operator('RealAveragePool', node.inputs[:1], ceil, node.name))
         elif node.op_type == 'RoiAlign':
             options = {name: attribute.value for name, attribute in node.attributes.items() if name != 'mode'}
             node = self._exchange(node, operator('RealRoiAlign', node.inputs, ROI_ALIGN | options, node.name))
@@ -260,13 +259,13 @@ class _Mover:
 
     def _last(self, value: ir.Value, reader: ir.Node) -> ir.Value:
         if value not in self.last:
-            node = self._before(reader, ir.node('Transpose', [value], {'perm': TO_LAST}, num_outputs=1))
+            node = self._before(reader, ir.node('Transpose', [value], {'perm': TO_LAST}))
             self.last[value] = _describe(node.outputs[0], f'{value.name}_last', value, turned=True)
         return self.last[value]
 
     def _give_first(self, node: ir.Node) -> None:
         last = node.outputs[0]
-        transpose = ir.node('Transpose', [last], {'perm': TO_FIRST}, num_outputs=1)
+        transpose = ir.node('Transpose', [last], {'perm': TO_FIRST})
         self.graph.insert_after(node, transpose)
         first = _describe(transpose.outputs[0], str(last.name), last)
         last.replace_all_uses_with(first, replace_graph_outputs=True)
@@ -296,7 +295,7 @@ class _Mover:
         if known is not None:
             return constant(self.graph, known[TO_LAST], f'{size.name}_last')
         order = constant(self.graph, np.array(TO_LAST), 'axes_to_last')
-        turned = self._before(reader, ir.node('Gather', [size, order], {'axis': 0}, num_outputs=1))
+        turned = self._before(reader, ir.node('Gather', [size, order], {'axis': 0}))
         return _describe(turned.outputs[0], f'{size.name}_last', size)
 
     def _replace_pointwise(self, node: ir.Node) -> ir.Node:
@@ -304,21 +303,19 @@ class _Mover:
         matrix = _pointwise(node)
         assert matrix is not None and weight is not None
         factor = constant(self.graph, matrix.T, f'{weight.name}_matrix')
-        product = ir.node('MatMul', [x, factor], name=node.name, num_outputs=1)
+        product = ir.node('MatMul', [x, factor], name=node.name)
         if not bias:
             return self._exchange(node, product)
         self._before(node, product)
         _describe(product.outputs[0], f'{node.outputs[0].name}_product', node.outputs[0], turned=True)
-        return self._exchange(node, ir.node('Add', [product.outputs[0], bias[0]], num_outputs=1))
+        return self._exchange(node, ir.node('Add', [product.outputs[0], bias[0]]))
 
     def _before(self, reader: ir.Node, node: ir.Node) -> ir.Node:
         self.graph.insert_before(reader, node)
         return node
 
     def _exchange(self, old: ir.Node, new: ir.Node) -> ir.Node:
-        self._before(old, new)
-        take_over(old.outputs[0], new.outputs[0])
-        self.graph.remove(old, safe=True)
+        replace_nodes_and_values(self.graph, old, [old], [new], old.outputs, new.outputs)
         return new
 
 
@@ -331,9 +328,7 @@ def _join_upsampling(graph: ir.Graph, add: ir.Node) -> None:
         if x.shape is None or other.shape is None or len(other.shape) != 4 or x.shape[3] != other.shape[3]:
             continue
         joined = operator('RealUpsampleAdd', [resize.inputs[0], other], {}, resize.name)
-        graph.insert_before(add, joined)
-        take_over(add.outputs[0], joined.outputs[0])
-        graph.remove([add, resize], safe=True)
+        replace_nodes_and_values(graph, add, [resize, add], [joined], add.outputs, joined.outputs)
         return
 
 
@@ -357,31 +352,24 @@ def _read_directly(graph: ir.Graph, transpose: ir.Node) -> None:
 
 
 def _shape_of_last(graph: ir.Graph, node: ir.Node, last: ir.Value) -> None:
-    shape = ir.node('Shape', [last], num_outputs=1)
-    order = constant(graph, np.array(TO_FIRST), 'axes_to_first')
-    turned = ir.node('Gather', [shape.outputs[0], order], {'axis': 0}, num_outputs=1)
-    graph.insert_before(node, [shape, turned])
+    shape = ir.node('Shape', [last])
     shape.outputs[0].name = f'{node.outputs[0].name}_last'
-    take_over(node.outputs[0], turned.outputs[0])
-    graph.remove(node, safe=True)
+    order = constant(graph, np.array(TO_FIRST), 'axes_to_first')
+    turned = ir.node('Gather', [shape.outputs[0], order], {'axis': 0})
+    replace_nodes_and_values(graph, node, [node], [shape, turned], node.outputs, turned.outputs)
 
 
 def _mean_of_last(graph: ir.Graph, node: ir.Node, last: ir.Value) -> None:
     """Take the mean over rows and columns; whoever flattens the result anyway reads it without these two axes."""
     axes = constant(graph, np.array([1, 2]), 'rows_and_columns')
-    mean = ir.node('ReduceMean', [last, axes], {'keepdims': 0}, num_outputs=1)
-    graph.insert_before(node, mean)
-    old, flat = node.outputs[0], mean.outputs[0]
-    flat.name, flat.type = f'{old.name}_flat', old.type
-    if 'keepdims' in node.attributes and not node.attributes['keepdims'].as_int():
-        take_over(old, flat)
-    else:
+    new = [ir.node('ReduceMean', [last, axes], {'keepdims': 0})]
+    old, flat = node.outputs[0], new[0].outputs[0]
+    if node.attributes.get_int('keepdims', 1):
+        flat.name, flat.type = f'{old.name}_flat', old.type
         for reader in [reader for reader, _ in old.uses() if _flattens(reader)]:
-            reader.outputs[0].replace_all_uses_with(flat, replace_graph_outputs=True)
-        restored = ir.node('Unsqueeze', [flat, constant(graph, np.array([2, 3]), 'behind_channels')], num_outputs=1)
-        graph.insert_before(node, restored)
-        take_over(old, restored.outputs[0])
-    graph.remove(node, safe=True)
+            reader.outputs[0].replace_all_uses_with(flat)
+        new.append(ir.node('Unsqueeze', [flat, constant(graph, np.array([2, 3]), 'behind_channels')]))
+    replace_nodes_and_values(graph, node, [node], new, [old], new[-1].outputs)
 
 
 def _flattens(node: ir.Node) -> bool:
@@ -389,7 +377,7 @@ def _flattens(node: ir.Node) -> bool:
     if node.domain != '' or node.outputs[0].is_graph_output():
         return False
     if node.op_type == 'Flatten':
-        return 'axis' not in node.attributes or node.attributes['axis'].as_int() == 1
+        return node.attributes.get_int('axis', 1) == 1
     shape = node.outputs[0].shape
     source = node.inputs[0].shape if node.inputs[0] is not None else None
     if node.op_type != 'Reshape' or shape is None or source is None or len(shape) != 2:

@@ -3,8 +3,9 @@
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
+from onnx_ir.convenience import replace_nodes_and_values
 
-from ..rewriting import Rewrite, constant, constant_array, constant_per_channel, only_use, take_over
+from ..rewriting import Rewrite, constant, constant_array, constant_per_channel, only_use
 
 
 class FoldNorms(Rewrite):
@@ -71,7 +72,5 @@ def _fold(graph: ir.Graph, conv: ir.Node, made: dict[tuple[str, ...], list[ir.Va
         made[key] = [
             constant(graph, array.astype(np.float32), f'{names[0]}.{kind}{number}') for kind, array in new.items()
         ]
-    folded = ir.node('Conv', [conv.inputs[0], *made[key]], dict(conv.attributes), name=conv.name, num_outputs=1)
-    graph.insert_before(conv, folded)
-    take_over(end, folded.outputs[0])
-    graph.remove([*reversed(followers), conv], safe=True)
+    folded = ir.node('Conv', [conv.inputs[0], *made[key]], dict(conv.attributes), name=conv.name)
+    replace_nodes_and_values(graph, conv, [conv, *followers], [folded], [end], folded.outputs)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.convenience import replace_nodes_and_values
 
 from ..operators import DOMAIN
 from ..rewriting import (
@@ -14,7 +15,6 @@ from ..rewriting import (
     demand,
     only_use,
     operator,
-    take_over,
 )
 
 OPTIONS = ('channels', 'strides', 'dilations', 'pads', 'group', 'pad_value', 'layout')
@@ -171,10 +171,8 @@ def _fuse_block(graph: ir.Graph, conv: ir.Node, constants: _Constants) -> None:
         options,
         name,
     )
-    last = chain.nodes[-1]
-    graph.insert_before(last, block)
-    take_over(chain.end, block.outputs[0])
-    graph.remove([*reversed(chain.nodes), conv], safe=True)
+    taken = [conv, *chain.nodes]
+    replace_nodes_and_values(graph, taken[-1], taken, [block], [chain.end], block.outputs)
 
 
 def _hand_on_bits(graph: ir.Graph, block: ir.Node) -> None:
@@ -192,10 +190,8 @@ def _hand_on_bits(graph: ir.Graph, block: ir.Node) -> None:
     options = _options(block)
     inputs = [*block.inputs[:-1], readers[0].inputs[2]]
     named = operator(block.op_type, inputs, options, block.name, outputs=2)
-    graph.insert_before(block, named)
     named.outputs[1].name = f'{y.name}_bits'
-    take_over(y, named.outputs[0])
-    graph.remove(block, safe=True)
+    replace_nodes_and_values(graph, block, [block], [named], [y], named.outputs[:1])
     for node in readers:
         _read_bits(graph, node, named.outputs[1])
 
@@ -203,10 +199,7 @@ def _hand_on_bits(graph: ir.Graph, block: ir.Node) -> None:
 def _read_bits(graph: ir.Graph, node: ir.Node, bits: ir.Value) -> None:
     inputs = [bits, node.inputs[1], *node.inputs[3:]]
     packed = operator(f'Packed{node.op_type}', inputs, _options(node), node.name, outputs=len(node.outputs))
-    graph.insert_before(node, packed)
-    for old, new in zip(node.outputs, packed.outputs, strict=True):
-        take_over(old, new)
-    graph.remove(node, safe=True)
+    replace_nodes_and_values(graph, node, [node], [packed], node.outputs, packed.outputs)
 
 
 def _readers(value: ir.Value) -> list[ir.Node]:
@@ -251,6 +244,5 @@ def _slope(node: ir.Node, channels: int) -> Vector | None:
     if node.op_type == 'Relu':
         return np.zeros(channels, np.float32)
     if node.op_type == 'LeakyRelu':
-        slope = node.attributes['alpha'].as_float() if 'alpha' in node.attributes else 0.01
-        return np.full(channels, slope, np.float32)
+        return np.full(channels, node.attributes.get_float('alpha', 0.01), np.float32)
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
@@ -217,7 +218,7 @@ def _read_alone(graph: ir.Graph, chosen: list[ir.Node]) -> None:
                 alone = ir.val(name, const_value=ir.tensor(array, name=name))
                 graph.register_initializer(alone)
             else:
-                copy = ir.node('Identity', [value], num_outputs=1)
+                copy = ir.node('Identity', [value])
                 graph.insert_before(node, copy)
                 alone = copy.outputs[0]
                 alone.name = name
@@ -243,8 +244,7 @@ def insert_int8(
         name: TensorData(lowest=np.array(low, np.float32), highest=np.array(high, np.float32))
         for name, (low, high) in ranges.items()
     }
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     # The quantizer leaves out values that it knows no type of. These are told; the mark keeps it from inferring those
     # of all others.
     del copy.graph.value_info[:]
@@ -305,8 +305,7 @@ def values_of(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> list[s
 
 def watch_values(model: onnx.ModelProto, names: Sequence[str]) -> bytes:
     """Let a graph also give the least and the largest of some values, for :func:`measure_ranges`; serialised."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     for name in names:
         for kind, end in zip(('ReduceMin', 'ReduceMax'), EXTREMES, strict=True):
             copy.graph.node.append(onnx.helper.make_node(kind, [name], [name + end], keepdims=0))

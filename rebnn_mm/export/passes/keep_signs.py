@@ -45,7 +45,7 @@ def _shorten(graph: ir.Graph, erf: ir.Node) -> None:
     y = second.outputs[0]
     if y.is_graph_output() or not all(_takes_sign(node, index) for node, index in y.uses()):
         return
-    relu = ir.node('ThresholdedRelu', [x], {'alpha': SATURATED}, num_outputs=1)
+    relu = ir.node('ThresholdedRelu', [x], {'alpha': SATURATED})
     graph.insert_before(second, relu)
     relu.outputs[0].name, relu.outputs[0].shape, relu.outputs[0].type = f'{y.name}_signs', y.shape, y.type
     y.replace_all_uses_with(relu.outputs[0])

@@ -1,9 +1,10 @@
 """Takes what corrects a binary convolution after the norm and the shortcut that follow, so that they can be fused."""
 
 import onnx_ir as ir
+from onnx_ir.convenience import replace_nodes_and_values
 
 from ..operators import DOMAIN
-from ..rewriting import BLOCKS, Rewrite, constant_array, constant_per_channel, demand, only_use, take_over
+from ..rewriting import BLOCKS, Rewrite, constant_array, constant_per_channel, demand, only_use
 
 
 class SpreadNorms(Rewrite):
@@ -66,16 +67,13 @@ def _spread(graph: ir.Graph, add: ir.Node) -> bool:
             correction = _insert(graph, node, 'Mul' if kind == 'Mul' else 'Add', correction, other)
         taken.append(node)
         end = node.outputs[0]
-    last = taken[-1]
-    joined = ir.node('Add', [product, correction], num_outputs=1)
-    graph.insert_before(last, joined)
-    take_over(end, joined.outputs[0])
-    graph.remove(taken[::-1], safe=True)
+    joined = ir.node('Add', [product, correction])
+    replace_nodes_and_values(graph, taken[-1], taken, [joined], [end], joined.outputs)
     return len(taken) > 1
 
 
 def _insert(graph: ir.Graph, before: ir.Node, kind: str, value: ir.Value, other: ir.Value) -> ir.Value:
-    node = ir.node(kind, [value, other], num_outputs=1)
+    node = ir.node(kind, [value, other])
     graph.insert_before(before, node)
     result = node.outputs[0]
     result.shape, result.type = value.shape, value.type

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.convenience import replace_nodes_and_values
 
 from ..rewriting import (
     DEFAULTS,
@@ -15,7 +16,6 @@ from ..rewriting import (
     has_attributes,
     only_use,
     operator,
-    take_over,
 )
 
 PLAIN = {key: DEFAULTS[key] for key in ('dilations', 'group', 'ceil_mode', 'auto_pad', 'storage_order')}
@@ -99,17 +99,13 @@ def _stem(conv: ir.Node) -> _Stem | None:
 
 
 def _join(graph: ir.Graph, stem: _Stem, precision: dict[str, str]) -> None:
-    conv, pool = stem.nodes[0], stem.nodes[-1]
-    x, weight = conv.inputs[:2]
+    x, weight = stem.nodes[0].inputs[:2]
     assert weight is not None and weight.name is not None
     name = weight.name.removesuffix('.weight')  # a node of ours is named after its layer
     vectors = (constant(graph, stem.mul, f'{name}.mul'), constant(graph, stem.add, f'{name}.add'))
     joined = operator('RealStem', [x, weight, *vectors], {'layout': 'NCHW', **precision}, name)
-    graph.insert_before(pool, joined)
-    result, last = pool.outputs[0], joined
+    new, result = [joined], stem.nodes[-1].outputs[0]
     if stem.relu:
         joined.outputs[0].name = f'{result.name}_before_relu'
-        last = ir.node('Relu', [joined.outputs[0]], name=f'{name}.relu')
-        graph.insert_before(pool, last)
-    take_over(result, last.outputs[0])
-    graph.remove(list(reversed(stem.nodes)), safe=True)
+        new.append(ir.node('Relu', joined.outputs, name=f'{name}.relu'))
+    replace_nodes_and_values(graph, stem.nodes[-1], stem.nodes, new, [result], new[-1].outputs)
