@@ -8,7 +8,7 @@ network of the config with numbers of our own, no two alike: where one of them c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 import onnx
@@ -167,11 +167,11 @@ def _number(packed: nn.Module, model: nn.Module) -> None:
             renew(parameter)
 
 
-class _Part(NamedTuple):
-    """A tensor of a packed model, where the graph has it, and how to get it back from there."""
+Find = Callable[[NDArray], NDArray | None]
+"""Gives the numbers of the file that stand where a graph of ours has these; None where it has them nowhere."""
 
-    place: Place
-    back: Callable[[NDArray], NDArray]
+Named = dict[str, NDArray]
+"""Tensors of a packed model by name."""
 
 
 def _read_back(
@@ -179,81 +179,91 @@ def _read_back(
 ) -> dict[str, Tensor]:
     """The tensors of a packed model, by name, as the file has them; what it does not hold is left out."""
     tensors = {name: tensor.numpy() for name, tensor in packed.state_dict().items() if tensor.is_floating_point()}
+    affines = {name: part for name, part in packed.named_modules() if isinstance(part, ChannelAffine)}
     by_size: dict[int, list[Place]] = {}
     for place, value in places.items():
         if value.dtype == np.float32:
             by_size.setdefault(value.size, []).append(place)
 
-    def find(tensor: NDArray) -> _Part | None:
+    def find(tensor: NDArray) -> NDArray | None:
         for place in by_size.get(tensor.size, []):
             for there, back in _forms(tensor):
                 if np.allclose(there, places[place].ravel(), rtol=CLOSE, atol=0):
-                    return _Part(place, back)
+                    return back(stored[place])
         return None
 
-    found = {}
-    for name, tensor in tensors.items():
-        part = find(tensor)
-        if part is not None:
-            found[name] = part.back(stored[part.place])
-    affines = {name: part for name, part in packed.named_modules() if isinstance(part, ChannelAffine)}
+    found = {name: at for name, tensor in tensors.items() if (at := find(tensor)) is not None}
+    _read_joined_factors(tensors, affines, find, found)
+    _read_folded_norms(tensors, affines, find, found)
+    _read_scaled_layers(tensors, find, found)
+    return {name: torch.from_numpy(np.array(value, np.float32)) for name, value in found.items()}
+
+
+def _read_joined_factors(tensors: Named, affines: Mapping[str, ChannelAffine], find: Find, found: Named) -> None:
+    """Find scales that --fast has multiplied with the factor of a norm."""
     for name, tensor in tensors.items():
         if name in found or not name.endswith('.scale'):
             continue
         for norm, affine in affines.items():
             if len(affine.mul) != len(tensor) or f'{norm}.mul' in found:
                 continue
-            # --fast has multiplied the two; a scale is positive
-            both = find(tensor * affine.mul.numpy())
-            if both:
-                factor = both.back(stored[both.place])
+            factor = find(tensor * affine.mul.numpy())
+            if factor is not None:
+                # a scale is positive
                 found[name], found[f'{norm}.mul'] = np.abs(factor), np.where(factor < 0, -1, 1)
                 break
+
+
+def _read_folded_norms(tensors: Named, affines: Mapping[str, ChannelAffine], find: Find, found: Named) -> None:
+    """Find norms that have moved into the layer before, where they stay."""
     for name, tensor in tensors.items():
         if name in found or not name.endswith('.weight'):
             continue
-        bias = tensors.get(f'{name.removesuffix("weight")}bias', np.float32(0))
+        bias_name = f'{name.removesuffix("weight")}bias'
+        bias = tensors.get(bias_name, np.float32(0))
         for norm, affine in affines.items():
             mul, add = affine.mul.numpy(), affine.add.numpy()
             if len(mul) != len(tensor) or f'{norm}.mul' in found:
                 continue
-            # the norm has moved into the layer before, where it stays
             weight = find(tensor * mul.reshape(-1, *[1] * (tensor.ndim - 1)))
+            if weight is None:
+                continue
             total = bias * mul + add
             # --fast has moved what a shortcut adds into the norm of its block, where it stays
             blocks = {other: part.add.numpy() for other, part in affines.items() if len(part.add) == len(add)}
             totals = {norm: total, **{other: total + there for other, there in blocks.items() if other != norm}}
-            end = (
-                next(((place, at) for place, value in totals.items() if (at := find(value))), None) if weight else None
-            )
-            if weight and end:
-                found[name], found[f'{norm}.mul'] = weight.back(stored[weight.place]), np.ones_like(mul)
-                found[f'{norm}.add'] = np.zeros_like(add)
-                found[f'{end[0]}.add'] = end[1].back(stored[end[1].place])
-                if bias.ndim:
-                    found[f'{name.removesuffix("weight")}bias'] = np.zeros_like(mul)
-                break
+            ends = ((other, at) for other, there in totals.items() if (at := find(there)) is not None)
+            end, value = next(ends, ('', None))
+            if value is None:
+                continue
+            found[name], found[f'{norm}.mul'] = weight, np.ones_like(mul)
+            found[f'{norm}.add'] = np.zeros_like(add)
+            found[f'{end}.add'] = value
+            if bias.ndim:
+                found[bias_name] = np.zeros_like(mul)
+            break
+
+
+def _read_scaled_layers(tensors: Named, find: Find, found: Named) -> None:
+    """Find a layer of several maps, each with a factor of its own, of which only the products are known."""
     for name, tensor in tensors.items():
         if name in found or not name.endswith('.weight'):
             continue
         bias_name = f'{name.removesuffix("weight")}bias'
         bias = tensors.get(bias_name, np.float32(0))
         for scalar, value in tensors.items():
-            # a layer of several maps, each with a factor of its own, of which only the products are known
-            weight = find(tensor * value) if value.size == 1 else None
-            sums = find(bias * value) if weight and bias.ndim else None
-            if not weight or (bias.ndim and not sums):
+            there = find(tensor * value) if value.size == 1 else None
+            sums = find(bias * value) if there is not None and bias.ndim else None
+            if there is None or (bias.ndim and sums is None):
                 continue
-            there = weight.back(stored[weight.place])
             if name not in found:
                 # Halved and doubled: a factor of 1 would be left out of the graph, and its products named otherwise.
                 found[name], found[scalar] = there / 2, np.full_like(value, 2)
-                if sums:
-                    found[bias_name] = sums.back(stored[sums.place]) / 2
+                if sums is not None:
+                    found[bias_name] = sums / 2
             else:
                 ratio = np.vdot(there, found[name]) / np.vdot(found[name], found[name])
                 found[scalar] = np.full_like(value, ratio)
-    return {name: torch.from_numpy(np.array(value, np.float32)) for name, value in found.items()}
 
 
 def _forms(tensor: NDArray) -> Iterator[tuple[NDArray, Callable[[NDArray], NDArray]]]:
