@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,26 +114,10 @@ def export(
     In addition to that it takes the file name of the training ``config``, ``progress``, which is called with what
     begins, and ``watch``, which wraps the examples while they are compared, as a progress bar does.
     """
-    if options.half_stem and not options.fast:
-        raise RebnnError('half_stem is an option of the stem that fast makes; give both.')
     trained = unwrap(trained).cpu().float().eval()
-    # The statistics of norms, too: under AMP a step that overflows is left out, and they have seen it.
-    values = [*trained.named_parameters(), *((name, b) for name, b in trained.named_buffers() if 'running_' in name)]
-    diverged = next((name for name, value in values if not value.isfinite().all()), None)
-    if diverged is not None:
-        raise RebnnError(
-            f'{diverged} contains NaN or Inf: the training diverged. Export an earlier checkpoint, or '
-            'train at a lower rate.'
-        )
+    _check_finite(trained)
     task = task_of(trained)
-    if options.fast and task.name == TEXT:
-        raise RebnnError('fast is for models that take images; a text classifier has no layer that it makes faster.')
-    if options.int8 and task.name == TEXT:
-        raise RebnnError('int8 is for models that take images; export this one with half.')
-    if options.int8 and options.int8 not in TIERS:
-        raise RebnnError(f'int8={options.int8!r} is none of {", ".join(TIERS)}.')
-    if options.reduce_range and not options.int8:
-        raise RebnnError('reduce_range is an option of the layers that int8 makes; give both.')
+    _check_options(options, task)
     progress('packing and tracing')
     traced, packed = build_unfused_graph(trained, task, size)
     count = _class_count(traced, trained, task)
@@ -157,32 +142,22 @@ def export(
     progress(f'comparing with PyTorch on {_tell_count(examples)}')
     verification = verify(graph, trained, task, watch(examples), exact=not options.fast)
     fast = half_stem = half = int8 = plan = None
+    library = library_available()
     if options.fast:
         progress('comparing with the exact file')
-        exact, library = made(Options(fuse=options.fuse)), library_available()
+        exact = made(Options(fuse=options.fuse))
         fast = difference_of(exact, graph, task, examples, option='fast', library=library)
         if options.half_stem and any(node.op_type == 'RealStem' for node in graph.graph.node):
             graph = made(replace(options, half=False))
             half_stem = difference_of(exact, graph, task, examples, option='half_stem', library=library)
     if options.int8:
         progress(f'calibrating int8 layers on {len(calibration)} images')
-        looks: list[str] = []
-
-        def feeds() -> Iterator[dict[str, np.ndarray]]:
-            for example in calibration:
-                if isinstance(example, Image):
-                    looks.append(looks_like(example))
-                yield feeds_of(graph, example)
-
-        plan = plan_int8(graph, options.int8, feeds(), reduced=options.reduce_range)
+        plan, little = _calibrate(graph, options, calibration)
         single, graph = graph, made(replace(options, half=False), plan)
         progress('comparing int8 with single precision')
-        change, compared = (
-            difference_of(single, graph, task, seen, option='int8', library=library_available()) if seen else None
-            for seen in (calibration, examples if given else ())
-        )
-        assert change is not None
-        little, spoilt = how_little(looks), (compared or change).find_damage(task)
+        compare = partial(difference_of, single, graph, task, option='int8', library=library)
+        change, compared = compare(calibration), compare(examples) if given else None
+        spoilt = (compared or change).find_damage(task)
         if spoilt and verification.images:  # none where `watch` leaves all out: answers of random weights say nothing
             raise RebnnError(
                 f'the file with int8 is useless: {spoilt}. {little or "Take the tier heads, or no int8."}'
@@ -266,6 +241,44 @@ def write(data: bytes, path: str | Path) -> None:
     """Write a file, whole or not at all."""
     with whole_file(path) as part:
         part.write_bytes(data)
+
+
+def _check_finite(model: nn.Module) -> None:
+    # The statistics of norms, too: under AMP a step that overflows is left out, and they have seen it.
+    values = [*model.named_parameters(), *((name, b) for name, b in model.named_buffers() if 'running_' in name)]
+    diverged = next((name for name, value in values if not value.isfinite().all()), None)
+    if diverged is not None:
+        raise RebnnError(
+            f'{diverged} contains NaN or Inf: the training diverged. Export an earlier checkpoint, or '
+            'train at a lower rate.'
+        )
+
+
+def _check_options(options: Options, task: Task) -> None:
+    if options.half_stem and not options.fast:
+        raise RebnnError('half_stem is an option of the stem that fast makes; give both.')
+    if options.fast and task.name == TEXT:
+        raise RebnnError('fast is for models that take images; a text classifier has no layer that it makes faster.')
+    if options.int8 and task.name == TEXT:
+        raise RebnnError('int8 is for models that take images; export this one with half.')
+    if options.int8 and options.int8 not in TIERS:
+        raise RebnnError(f'int8={options.int8!r} is none of {", ".join(TIERS)}.')
+    if options.reduce_range and not options.int8:
+        raise RebnnError('reduce_range is an option of the layers that int8 makes; give both.')
+
+
+def _calibrate(graph: onnx.ModelProto, options: Options, images: Sequence[Example]) -> tuple[Plan, str]:
+    """Choose the int8 layers and measure their ranges; with one sentence if the images tell little."""
+    looks: list[str] = []
+
+    def feeds() -> Iterator[dict[str, np.ndarray]]:
+        for image in images:
+            if isinstance(image, Image):
+                looks.append(looks_like(image))
+            yield feeds_of(graph, image)
+
+    plan = plan_int8(graph, options.int8, feeds(), reduced=options.reduce_range)
+    return plan, how_little(looks)
 
 
 def _class_count(graph: onnx.ModelProto, trained: nn.Module, task: Task) -> int | None:
