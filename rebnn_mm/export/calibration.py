@@ -69,8 +69,6 @@ class CalibrationImages(Sequence[Image]):
         return len(self.images)
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return CalibrationImages(self.steps, self.images[index])
         image = self.images[index]
         return prepare_example(self.steps, image if isinstance(image, np.ndarray) else read_image(image))
 

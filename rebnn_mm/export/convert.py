@@ -54,9 +54,9 @@ def pack(model: nn.Module) -> PackedModel:
         >>> [type(layer).__name__ for layer in packed.model]
         ['ReBNNConv2d', 'PackedConv2d', 'ChannelAffine']
     """
-    for check in (_check_values, _check_attention):
-        for name, module in model.named_modules():
-            check(name, module)
+    for name, module in model.named_modules():
+        _check_values(name, module)
+        _check_attention(name, module)
     copy = deepcopy(model).cpu().float().eval().requires_grad_(False)
     packed, real = [], {}
     if isinstance(copy, BinaryLayer | _BatchNorm):

@@ -54,10 +54,14 @@ def is_blocked(model: onnx.ModelProto) -> bool:
     return any(entry.key == 'rebnn.real_layout' for entry in model.metadata_props)
 
 
+def find_packed_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """Find the nodes whose second input is a packed weight."""
+    return [node for node in all_nodes(model.graph) if node.domain == DOMAIN and node.op_type not in UNWEIGHTED]
+
+
 def find_packed_weights(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
     """Find the initializers that hold packed weights, by name."""
-    ours = (node for node in all_nodes(model.graph) if node.domain == DOMAIN and node.op_type not in UNWEIGHTED)
-    names = {node.input[1] for node in ours}
+    names = {node.input[1] for node in find_packed_nodes(model)}
     return {tensor.name: tensor for tensor in model.graph.initializer if tensor.name in names}
 
 

@@ -9,11 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from rebnn_mm.analysis.layer_cost import LayerCost, find_slow_packed_layers
-from rebnn_mm.deploy.onnx_file import UNWEIGHTED
 
 from ..utils.console import plain_console
-from .metadata import find_packed_weights
-from .operators import DOMAIN, all_nodes
+from .metadata import find_packed_nodes, find_packed_weights
 from .passes.half import SMALL
 
 
@@ -56,11 +54,7 @@ def report_of(
 ) -> Report:
     """Collect the report."""
     weights = find_packed_weights(model)
-    sizes = {
-        node.name: numpy_helper.to_array(weights[node.input[1]]).nbytes
-        for node in all_nodes(model.graph)
-        if node.domain == DOMAIN and node.op_type not in UNWEIGHTED
-    }
+    sizes = {node.name: numpy_helper.to_array(weights[node.input[1]]).nbytes for node in find_packed_nodes(model)}
     half = any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer)
 
     def real_size(cost: LayerCost) -> int:
@@ -119,7 +113,7 @@ def print_report(report: Report, console: Console | None = None) -> None:
     share = f', {100 * binary / total:.1f} % of them binary' if total else ''
     console.print(f'Multiply-accumulates: {binary:,} binary and {real:,} real{share}.')
     if report.slow:
-        console.print(f'Slow: {report.slow}', soft_wrap=True)
+        say(console, f'Slow: {report.slow}')
     rest = report.size - report.packed_size - report.real_size
     console.print(
         f'File: {report.size:,} bytes ({report.size / 1e6:.2f} MB): {report.packed_size:,} of packed weights, '

@@ -70,7 +70,6 @@ def test_of_many_images_some_are_taken_and_read_one_by_one(pictures):
     images = CalibrationImages(STEPS, files)
     assert len(images) == len(list(images)) == MOST
     np.testing.assert_array_equal(images[3].values, prepare_example(STEPS, np.full((4, 6, 3), 10, np.uint8)).values)
-    assert len(images[:2]) == 2
 
 
 def test_what_is_no_image_is_named_when_it_is_read(pictures):
