@@ -1,7 +1,7 @@
 """Base of backbones of a stem and stages: which maps they return, and which parts are frozen."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mmengine.model import BaseModule
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from rebnn_mm.errors import RebnnError
 
-Config = dict[str, Any]
+from ..shortcuts import Config
 
 # 'BinaryConv2d' reaches its direct subclasses too: mmengine matches a layer's class and its bases by name.
 DEFAULT_INIT: list[Config] = [

@@ -9,10 +9,9 @@ from mmengine.model import Sequential
 from torch import Tensor, nn
 
 from rebnn_mm.errors import RebnnError
+from rebnn_mm.models.shortcuts import Config
 from rebnn_mm.models.stages import BinaryUnit, block_style
 from rebnn_mm.registry import MODELS
-
-Config = dict[str, Any]
 
 
 @MODELS.register_module()

@@ -8,11 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rebnn_mm.errors import RebnnError
-from rebnn_mm.models.shortcuts import pooled_shortcut, shortcut_pool
+from rebnn_mm.models.shortcuts import Config, pooled_shortcut, shortcut_pool
 from rebnn_mm.models.stages import BinaryUnit, block_style
 from rebnn_mm.registry import MODELS
-
-Config = dict[str, Any]
 
 
 @MODELS.register_module()

@@ -296,6 +296,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
                 raise self.teacher_error(
                     f'binary layers of {part} are to be compared, and it has none. Name another part.'
                 )
+        modules = dict(self.teacher.named_modules())
         for name in self._list_compared_layers():
             layer = student.get_submodule(name)
             kind = type(layer)
@@ -315,7 +316,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
                     f'the layer {name} is compared, and {type(layer.weight_quantizer).__name__} gives it no signs '
                     'with a factor. Take another method, or the loss of its layers out of losses.'
                 )
-            theirs = dict(self.teacher.named_modules()).get(name)
+            theirs = modules.get(name)
             if not isinstance(theirs, nn.Conv2d) or theirs.weight.shape != layer.weight.shape:
                 raise self.teacher_error(
                     f'the layer {name} is compared, and the teacher has no convolution of this name and shape. Take '
