@@ -3,7 +3,7 @@ import json
 import os
 
 from rebnn_mm.deploy.metadata import Metadata
-from rebnn_mm.export.metadata import compute_digests, set_metadata
+from rebnn_mm.export.metadata import set_metadata
 from tests.export.graphs import parsed
 
 GRAPH = """g (float[1, 8] x) => (float[1, 2] features)
@@ -20,11 +20,6 @@ def test_the_deploy_package_reads_what_is_written():
     assert (read.task, read.config, read.classes, read.outputs) == ('raw', 'b.py', ('Katze', 'Löwe'), ('features',))
     assert read.preprocess.channels == 'bgr' and read.preprocess.crop == (8, 9)
     assert read.packed_sha256 == {'w': hashlib.sha256(bytes([5, 250])).hexdigest()}
-
-
-def test_only_packed_weights_have_a_digest():
-    model = parsed(GRAPH)
-    assert list(compute_digests(model)) == ['w']
 
 
 def test_outputs_are_named_for_raw_files_only():

@@ -1,5 +1,4 @@
 import pytest
-import torch
 from torch import nn
 
 from rebnn_mm.layers import BinaryConv2d
@@ -15,18 +14,6 @@ def test_everything_wide_is_binary_and_has_a_shortcut():
     assert [(layer.in_channels, layer.out_channels) for layer in real] == [(3, 8), (8, 16), (16, 32), (32, 32)]
     assert all(layer.kernel_size == (1, 1) for layer in real[2:])
     assert all(unit.shortcut for name, unit in net.named_modules() if hasattr(unit, 'shortcut'))
-
-
-def test_each_stage_halves_the_map_and_the_first_does_not():
-    net = OneBitBackbone((16, 16, 32), (1, 1, 1), stem_channels=(8,), out_indices=(0, 1, 2)).eval()
-    assert [tuple(y.shape) for y in net(torch.randn(1, 3, 64, 32))] == [(1, 16, 16, 8), (1, 16, 8, 4), (1, 32, 4, 2)]
-
-
-def test_the_full_precision_counterpart_has_the_same_shapes():
-    net = OneBitBackbone((16, 32), (1, 1), block='relu', conv_cfg=None, out_indices=(1,))
-    assert not [layer for layer in net.modules() if isinstance(layer, BinaryConv2d)]
-    (y,) = net.eval()(torch.randn(1, 3, 32, 32))
-    assert y.shape == (1, 32, 4, 4)
 
 
 def test_stages_need_a_width_and_a_depth():

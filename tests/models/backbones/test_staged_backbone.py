@@ -1,4 +1,4 @@
-"""What holds for every backbone of a stem and stages; BinaryResNet has a test file of its own for all of it."""
+"""What holds for every backbone of a stem and stages."""
 
 import pytest
 import torch
@@ -7,10 +7,21 @@ from mmengine.registry import DefaultScope
 from mmengine.structures import InstanceData
 from torch import nn
 
-from rebnn_mm.models import BinaryBottleneckResNet, BinaryMobileNet, BNext, MeliusNet, QuickNet
+from rebnn_mm.models import (
+    BinaryBottleneckResNet,
+    BinaryMobileNet,
+    BinaryResNet,
+    BNext,
+    MeliusNet,
+    OneBitBackbone,
+    QuickNet,
+)
 from rebnn_mm.models.backbones.staged_backbone import StagedBackbone
 
+ONE_BIT = dict(channels=(8, 8, 16, 16), depths=(1, 1, 1, 1), stem_channels=(4,), out_indices=(0, 1, 2, 3))
 SMALL = {
+    'resnet': (BinaryResNet, dict(depth=18, base_channels=8)),
+    'one bit': (OneBitBackbone, ONE_BIT),
     'mobile': (BinaryMobileNet, dict(base_channels=8)),
     'bottleneck': (BinaryBottleneckResNet, dict(depth=50, base_channels=8, block='react')),
     'bnext': (BNext, dict(base_channels=8)),
@@ -22,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.Missin
 
 def small(name: str, **options) -> StagedBackbone:
     cls, own = SMALL[name]
-    return cls(**own, **options)
+    return cls(**{**own, **options})
 
 
 @pytest.mark.parametrize('name', SMALL)
@@ -49,15 +60,17 @@ class TestEveryBackbone:
         changed = {k.split('.')[0] for k, v in net.state_dict().items() if not torch.equal(v, before[k])}
         assert changed and not changed & frozen
 
-    def test_norm_eval_keeps_statistics(self, name):
+    def test_norm_eval_keeps_statistics_but_trains_the_rest(self, name):
         net = small(name, norm_eval=True, conv_cfg=None).train()
         before = {k: v.clone() for k, v in net.state_dict().items() if 'running' in k}
-        net(torch.randn(2, 3, 64, 64))
+        sum(y.square().mean() for y in net(torch.randn(2, 3, 64, 64))).backward()
         assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items() if 'running' in k)
+        assert all(p.grad is not None for p in net.parameters())
 
     def test_wrong_indices_are_refused(self, name):
-        with pytest.raises(ValueError, match=r'must name stages from 0 to \d'):
-            small(name, out_indices=(9,))
+        for wrong in ((9,), ()):
+            with pytest.raises(ValueError, match=r'must name stages from 0 to \d'):
+                small(name, out_indices=wrong)
         with pytest.raises(ValueError, match=r'frozen_stages=9 is not in -1 to \d'):
             small(name, frozen_stages=9)
 

@@ -12,7 +12,7 @@ pytest.importorskip('mmdet')
 from rebnn_mm.engine import Bfloat16OptimWrapper, ResilientGradient
 from tests import two_processes
 
-from .taught_samples import built, c4, sample, taught, total
+from .taught_samples import built, sample, taught, total
 
 # Some tests look at a loss only and never step.
 pytestmark = pytest.mark.filterwarnings('ignore:.*trained without the resilient gradient')
@@ -74,13 +74,6 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(teacher_file, tmp_path):
     )
     # The start from the teacher, which every start of the runner makes, does not undo what was trained.
     assert all(torch.equal(state[name], value) for name, value in resumed.model.state_dict().items())
-
-
-def test_average_is_saved_without_the_teacher(teacher_file, tmp_path):
-    runner = train(raw(teacher_file), tmp_path / 'run', epochs=1, custom_hooks=[dict(type='EMAHook')])
-    saved = torch.load(tmp_path / 'run' / 'epoch_1.pth', weights_only=False)
-    assert saved['state_dict'].keys() == runner.model.state_dict().keys() == built(c4()).state_dict().keys()
-    assert not [key for key in saved['ema_state_dict'] if 'teacher' in key]
 
 
 def test_statistics_of_norms_taken_anew(teacher_file, tmp_path):
