@@ -54,6 +54,8 @@ class BiDetLossHook(Hook):
                 f'BiDetLossHook: start={self.start} counts epochs, and this train loop has none. Use by_epoch=False '
                 'and count iterations.'
             )
+        if not runner.iter:  # the hook may have been in another training before
+            self.active, self.highest = False, 0.0
         self._losses = [module for module in runner.model.modules() if isinstance(module, BiDetLoss)]
         if not self._losses:
             print_log(

@@ -52,6 +52,11 @@ class FreezingHook(StepHook):
         self._trackers: dict[str, SignTracker] = {}
         self._saved: dict[str, Any] = {}
 
+    def before_train(self, runner: Runner) -> None:
+        self._trackers = {}  # the hook may have been in another training before
+        super().before_train(runner)
+        self._saved = {}  # another training is not resumed
+
     def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
         for name, layer in layers.items():
             if not torch.equal(negative_weights(layer), layer.weight.detach() < 0):

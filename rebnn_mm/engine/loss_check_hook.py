@@ -31,6 +31,9 @@ class LossCheckHook(Hook):
         self.interval = interval
         self.first: float | None = None
 
+    def before_train(self, runner: Runner) -> None:
+        self.first = None
+
     def after_train_iter(
         self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: dict[str, Any] | None = None
     ) -> None:

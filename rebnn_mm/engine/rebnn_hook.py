@@ -61,6 +61,7 @@ class ReBNNHook(BinaryHook):
         for wrapper in optim_wrappers(runner):
             self.resilient.attach(wrapper.optimizer)
         self.resilient.load_state_dict(self._saved_counts)
+        self._saved_counts = {}  # another training of this hook is not resumed
 
     def compile_steps(self, **options: Any) -> None:
         if self.resilient is not None:

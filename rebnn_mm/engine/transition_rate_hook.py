@@ -65,6 +65,11 @@ class TransitionRateHook(StepHook):
         self._scheduled: list[float] = []
         self._negative: dict[str, Tensor] = {}
 
+    def before_train(self, runner: Runner) -> None:
+        if not runner.iter:  # the hook may have been in another training before
+            self.rate, self.factor = 0.0, 1.0
+        super().before_train(runner)
+
     def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
         """Find the groups of latent weights; the method's hook has given them their rates by now."""
         latent = {id(layer.weight) for layer in layers.values()}

@@ -111,7 +111,7 @@ class BinaryWeightRecorderHook(Hook):
             {name: FlipCounts(**counts) for name, counts in self._saved.get(part, {}).items()}
             for part in ('epoch', 'run')
         )
-        self._since_log = {}
+        self._since_log, self._saved = {}, {}  # another training of this hook is not resumed
         self.recorder = recorder
         if runner.iter == 0:
             self._write(runner, dict(epoch=0, iteration=0, layers={}, channels=self._latent_weights()))

@@ -1,5 +1,7 @@
 """When BiDet's losses start, in real runs."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -94,6 +96,15 @@ def test_loading_weights_begins_without_the_losses(tmp_path):
     run(tmp_path / 'first', epochs=3)
     _, seen = run(tmp_path / 'second', epochs=1, load_from=str(tmp_path / 'first' / 'epoch_3.pth'))
     assert seen == [False] * 4
+
+
+def test_a_second_training_begins_without_the_losses():
+    hook, loss = BiDetLossHook(), BiDetLoss(regularisation=0.1, prior=0.1)
+    hook.active, hook.highest = True, 0.1  # as a training leaves them
+    hook.before_train(SimpleNamespace(model=loss, iter=3))
+    assert loss.active
+    hook.before_train(SimpleNamespace(model=loss, iter=0))
+    assert not hook.active and not loss.active and hook.highest == 0
 
 
 def test_model_without_the_losses_is_named(tmp_path):

@@ -1,12 +1,15 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
 from mmengine.hooks import Hook
+from mmengine.optim import OptimWrapper
+from torch import nn
 
 from rebnn_mm.engine import FreezingHook
 from rebnn_mm.engine.freezing_hook import SignTracker
-from rebnn_mm.methods import ReCUConv2d
+from rebnn_mm.methods import BNNLinear, ReCUConv2d
 from tests.engine.small_runner import SmallClassifier, trained
 
 
@@ -60,6 +63,21 @@ def test_frozen_weights_stay_and_a_resumed_run_goes_on(tmp_path):
         assert torch.equal(resumed.model.state_dict()[name], value), name
     assert torch.equal(resumed.model.conv1.weight.detach()[frozen], held[frozen])
     assert int(tracker_of(resumed).frozen.sum()) > int(frozen.sum())
+
+
+def test_a_second_training_begins_without_what_the_first_had_frozen():
+    state = SignTracker(torch.ones(5, 6), 0.1).state_dict() | dict(frozen=torch.ones(5, 6, dtype=torch.bool))
+    hook, frozen = FreezingHook(), []
+    hook._saved = {'0': state}  # of a checkpoint that the first training goes on from
+    for net in (
+        nn.Sequential(BNNLinear(6, 5)),
+        nn.Sequential(BNNLinear(6, 5)),
+        nn.ModuleDict({'fc': BNNLinear(6, 5)}),
+    ):
+        wrapper = OptimWrapper(torch.optim.SGD(net.parameters(), lr=0.1))
+        hook.before_train(SimpleNamespace(model=net, optim_wrapper=wrapper, iter=0, max_iters=8))
+        frozen.append({name: bool(tracker.frozen.any()) for name, tracker in hook._trackers.items()})
+    assert frozen == [{'0': True}, {'0': False}, {'fc': False}]
 
 
 class Signs(Hook):

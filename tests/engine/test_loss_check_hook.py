@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -33,6 +35,14 @@ def test_a_lost_loss_ends_the_training_with_what_to_try(tmp_path, factor, shown)
     assert str(stopped.value).endswith(f'; the last good checkpoint is {last}.')
     state = torch.load(last, weights_only=False)['state_dict']
     assert all(value.isfinite().all() for value in state.values())
+
+
+def test_a_second_training_is_measured_by_its_own_first_loss():
+    hook, runner = LossCheckHook(interval=1), SimpleNamespace(iter=0)
+    for loss in (1.0, 2e4):
+        hook.before_train(runner)
+        hook.after_train_iter(runner, 0, outputs={'loss': torch.tensor(loss)})
+    assert hook.first == 2e4
 
 
 def test_what_is_done_already_is_not_proposed(tmp_path):

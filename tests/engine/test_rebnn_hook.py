@@ -1,13 +1,17 @@
 """The method inside mmengine."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
+from mmengine.optim import OptimWrapper
 from mmengine.runner import Runner
+from torch import nn
 
 from rebnn_mm.engine import ReBNNHook
 from rebnn_mm.engine.rebnn_hook import CHECKPOINT_KEY
+from rebnn_mm.methods import ReBNNLinear
 from tests.engine.small_runner import Images, SmallClassifier, log_text, runner_config, trained
 
 
@@ -20,6 +24,18 @@ def assert_bit_equal(one, other):
     assert one.keys() == other.keys()
     for name, value in one.items():
         assert torch.equal(value, other[name]), name
+
+
+def test_a_second_training_counts_from_zero():
+    hook, flips = ReBNNHook(calibrate=False), []
+    hook._saved_counts = {'0': {'flips': 5, 'steps': 2}}  # of a checkpoint that the first training goes on from
+    for _ in range(2):
+        net = nn.Sequential(ReBNNLinear(8, 4))
+        wrapper = OptimWrapper(torch.optim.SGD(net.parameters(), lr=0.1))
+        runner = dict(model=net, optim_wrapper=wrapper, hooks=[], param_schedulers=None, iter=3, max_iters=8)
+        hook.before_train(SimpleNamespace(**runner))
+        flips.append(hook.resilient.layers[0].all_flips)
+    assert flips == [5, 0]
 
 
 @pytest.mark.parametrize(

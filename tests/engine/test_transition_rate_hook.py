@@ -1,7 +1,9 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
+from mmengine.optim import OptimWrapper
 
 from rebnn_mm.engine import TransitionRateHook
 from rebnn_mm.engine.transition_rate_hook import adapt_factor
@@ -90,6 +92,16 @@ def test_the_schedule_gets_its_rates_back_and_a_resumed_run_goes_on(tmp_path):
     resumed = trained(tmp_path / 'parts', resume=True, custom_hooks=hooks, **options)
     for name, value in whole.model.state_dict().items():
         assert torch.equal(resumed.model.state_dict()[name], value), name
+
+
+def test_a_second_training_begins_with_the_rate_of_the_config():
+    layer = BNNLinear(6, 5, bias=False)
+    wrapper = OptimWrapper(torch.optim.SGD([layer.weight], lr=0.2))
+    hook = TransitionRateHook()
+    for iteration, expected in ((3, (0.5, 7.0)), (0, (0.0, 1.0))):
+        hook.rate, hook.factor = 0.5, 7.0  # as a training leaves them
+        hook.before_train(SimpleNamespace(model=layer, optim_wrapper=wrapper, iter=iteration, max_iters=8))
+        assert (hook.rate, hook.factor) == expected
 
 
 def test_groups_without_roles_are_refused(tmp_path):

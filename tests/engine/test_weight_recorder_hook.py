@@ -3,18 +3,22 @@
 import itertools
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from mmengine.hooks import Hook
 from mmengine.model import MMDistributedDataParallel
+from mmengine.optim import OptimWrapper
 from mmengine.registry import MODELS
 from mmengine.runner import Runner
+from torch import nn
 
 from rebnn_mm.analysis.weight_history import read_weight_history
 from rebnn_mm.engine import BinaryWeightRecorderHook
 from rebnn_mm.engine.weight_recorder_hook import CHECKPOINT_KEY
 from rebnn_mm.layers import BinaryConv2d
+from rebnn_mm.methods import BNNLinear
 from tests import two_processes
 from tests.engine.small_runner import SmallClassifier, log_text, runner_config, trained
 
@@ -29,6 +33,17 @@ def classifier(method):
     if method == 'AdaBin':
         return SmallClassifier(BinaryConv2d, weight='AdaBinWeight')
     return SmallClassifier(MODELS.get(method))
+
+
+def test_a_second_training_counts_from_zero():
+    hook, epochs = BinaryWeightRecorderHook(), []
+    hook._saved = dict(epochs_seen=4)  # of a checkpoint that the first training goes on from
+    for _ in range(2):
+        net = nn.Sequential(BNNLinear(8, 4))
+        wrapper = OptimWrapper(torch.optim.SGD(net.parameters(), lr=0.1))
+        hook.before_train(SimpleNamespace(model=net, optim_wrapper=wrapper, iter=3))
+        epochs.append(hook._epochs_seen)
+    assert epochs == [4, 0]
 
 
 def hooks(method='ReBNNConv2d', **recorder):
