@@ -65,7 +65,4 @@ for name, size, label, given in (
     config = f'{folder}/{size}_bccd.py'
     runs += [dict(name=name, label=f'{label} (2)', config=config, options=given, budget=long)]
 runs += [dict(name='tiny_alone_short', label=f'{label} (1)', config=config, options=begun)]
-calm = {**begun, 'optim_wrapper.paramwise_cfg.roles.latent_weight.lr_mult': 1}  # 4 in the recipe, made for scratch
-label = f'{label}, latent weights at the usual rate (1)'
-runs += [dict(name='tiny_alone_calm_short', label=label, config=config, options=calm)]
-del folder, bfloat16, long, longer, start, size, name, label, begun, calm, rate, rival, given, config
+del folder, bfloat16, long, longer, start, size, name, label, begun, rate, rival, given, config

@@ -1,7 +1,6 @@
 # The same on defects of printed circuit boards, in data/deeppcb: images of 640x640 at half their size, flipped in all
 # directions. In float32, for a processor without bfloat16, but for the rows that say so: whether the 1-bit detector of
-# photographs is a start for images that are none, at the family's rate and at a fifth of it; what longer trainings and
-# lower rates of the latent weights give.
+# photographs is a start for images that are none, at the family's rate and at a fifth of it.
 _base_ = './one_bit_voc6.py'
 
 title = 'Detectors designed for one bit, defects on boards (unit: 5 epochs)'
@@ -52,29 +51,14 @@ for name, label, options_of in (
             teacher='tiny_teacher_bf16',
         )
     )
-calm = {'optim_wrapper.paramwise_cfg.roles.latent_weight.lr_mult': 1}  # 4 in the family's recipe, from scratch
 for name, label, config, options_of, epochs in (
     ('alone', '1 bit, from the 1-bit detector of photographs, without a teacher', 'tiny_bccd', begun, 10),
-    (
-        'alone_slow',
-        '1 bit, from the 1-bit detector of photographs, without a teacher, at a fifth of the rate',
-        'tiny_bccd',
-        {**begun, 'optim_wrapper.optimizer.lr': 2e-4},
-        10,
-    ),
     ('alone_long', '1 bit, from the 1-bit detector of photographs, without a teacher', 'tiny_bccd', begun, 24),
     (
         'begun_twin_long',
         'full-precision, from the full-precision detector of photographs',
         'tiny_teacher_bccd',
         {**begun, 'load_from': 'rebnn://one_bit_tiny_photos'},
-        24,
-    ),
-    (
-        'alone_calm_long',
-        '1 bit, from the 1-bit detector of photographs, without a teacher, latent weights at the usual rate',
-        'tiny_bccd',
-        {**begun, **calm},
         24,
     ),
 ):
@@ -97,4 +81,4 @@ runs.append(
         teacher='tiny_begun_twin_long_bf16',
     )
 )
-del root, tested, split, run, bfloat16, begun, calm, name, label, config, options_of, epochs
+del root, tested, split, run, bfloat16, begun, name, label, config, options_of, epochs
