@@ -18,6 +18,8 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from lab.device.steps import Waits
+from rebnn_mm import binarize, export_file
+from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.engine import FlipRecorder, MethodDriver, ResilientGradient
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.methods import BNNLinear, OvSWLinear, ReBNNConv2d, ReBNNLinear, SiMaNLinear
@@ -740,3 +742,12 @@ def test_a_step_waits_for_no_value(method, style):
     with Waits():
         gradients(model)
         optimizer.step()
+
+
+def test_a_backbone_whose_train_gives_nothing_back_is_made_binary_counted_and_exported(tmp_path):
+    model = MODELS.build(dict(type='mmpretrain.ResNet', depth=18, norm_cfg=dict(type='BN'), out_indices=(3,)))
+    assert model.eval() is None
+    binarize(model, dict(type='ReBNNConv2d'), example=torch.randn(1, 3, 64, 64))
+    assert network_cost(model, (64, 64)).macs > 0
+    export_file(model, tmp_path / 'backbone.onnx', size=(64, 64))
+    assert (tmp_path / 'backbone.onnx').is_file()

@@ -36,12 +36,14 @@ def network_cost(model: nn.Module, shape: tuple[int, ...], rois: int | None = No
         raise RebnnError(f'network_cost: shape={shape!r} must be a height and a width above 0')
     rois = _regions(model, rois)
     # A copy for each pass, since some modules keep tensors that they meet in forward.
-    measured = copy.deepcopy(model).eval()
+    measured = copy.deepcopy(model)
+    measured.eval()  # gives None where a backbone of OpenMMLab's has a train() of its own
     try:
         with _silence_torch_tracebacks(), FakeTensorMode(allow_non_fake_inputs=True):
             layers = count_layers(measured, lambda: _predict(measured, shape, rois))
     except Exception as problem:  # what is wrong with the input or the network is wrong below, too
-        computed = copy.deepcopy(model).eval()
+        computed = copy.deepcopy(model)
+        computed.eval()
         layers = count_layers(computed, lambda: _predict(computed, shape, rois))
         warnings.warn(
             'network_cost: an operator does not run on shapes alone, so the network was computed for real '

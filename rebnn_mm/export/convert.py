@@ -57,7 +57,8 @@ def pack(model: nn.Module) -> PackedModel:
     for name, module in model.named_modules():
         _check_values(name, module)
         _check_attention(name, module)
-    copy = deepcopy(model).cpu().float().eval().requires_grad_(False)
+    copy = deepcopy(model).cpu().float().requires_grad_(False)
+    copy.eval()  # gives None where a backbone of OpenMMLab's has a train() of its own
     packed, real = [], {}
     if isinstance(copy, BinaryLayer | _BatchNorm):
         copy = nn.Sequential(copy)

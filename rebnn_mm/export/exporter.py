@@ -114,7 +114,8 @@ def export(
     In addition to that it takes the file name of the training ``config``, ``progress``, which is called with what
     begins, and ``watch``, which wraps the examples while they are compared, as a progress bar does.
     """
-    trained = unwrap(trained).cpu().float().eval()
+    trained = unwrap(trained).cpu().float()
+    trained.eval()  # gives None where a backbone of OpenMMLab's has a train() of its own
     _check_finite(trained)
     task = task_of(trained)
     _check_options(options, task)

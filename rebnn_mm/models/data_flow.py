@@ -71,7 +71,8 @@ class DataFlow:
     def __init__(
         self, model: nn.Module, layers: Iterable[str], forward: Callable[[nn.Module], Any], images: Iterable[Tensor]
     ) -> None:
-        model = _copy_model(model).eval()
+        model = _copy_model(model)
+        model.eval()  # gives None where a backbone of OpenMMLab's has a train() of its own
         watched = {model.get_submodule(name): name for name in layers}
         self.inputs: dict[str, list[Node]] = {name: [] for name in watched.values()}
         self.outputs: dict[str, list[Node]] = {name: [] for name in watched.values()}
