@@ -35,7 +35,7 @@ EXTRAS = {
         'setuptools<82',
     ],
     # What writes packed models, and what runs them.
-    'export': ['onnx>=1.17', 'onnxscript>=0.5', 'onnxruntime>=1.17', 'rich', 'tflite>=2.18'],
+    'export': ['onnx>=1.17', 'onnxscript>=0.5', 'onnx_ir>=0.1.12', 'onnxruntime>=1.17', 'rich', 'tflite>=2.18'],
     'deploy': ['numpy', 'onnxruntime>=1.17', 'pillow'],
     # Answers images over HTTP (demo/serve.py).
     'serve': ['numpy', 'onnxruntime>=1.17', 'pillow', 'fastapi', 'uvicorn'],
