@@ -65,6 +65,7 @@ TABLES = {
     'one_bit_voc6': ('tiny_twin', 100, False),
     'one_bit_voc6_224': ('tiny_twin', 100, False),
     'one_bit_voc6_methods': ('rebnn', 100, False),
+    'faster_rcnn_voc6': ('twin', 100, False),
     'one_bit_deeppcb': ('tiny_twin', 100, False),
 }
 
