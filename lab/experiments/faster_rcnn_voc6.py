@@ -1,7 +1,6 @@
-# Faster R-CNN C4, of two stages, on six classes of VOC 2012 at 224x224, flipped only: full-precision, and 1-bit with the
-# layers of four methods, each started and distilled by the one full-precision teacher of the same blocks. That starts
-# from a classifier of 50 classes of Tiny-ImageNet, which is made before, with data/classes as
-# configs/pretrain/resnet18_classes.py has it:
+# Faster R-CNN C4 on six classes of VOC 2012 at 224x224, flipped only: full-precision, and 1-bit with the layers of
+# four methods, each started and distilled by one full-precision teacher of the same blocks. The teacher starts from a
+# classifier of 50 classes of Tiny-ImageNet, made before from data/classes (configs/pretrain/resnet18_classes.py):
 #     python tools/train.py configs/pretrain/resnet18_teacher_classes.py --amp --cfg-options randomness.seed=1 \
 #         model.head.num_classes=50 max_epochs=15 train_cfg.max_epochs=15 param_scheduler.1.T_max=15
 title = 'Faster R-CNN C4 on six classes of VOC at 224x224 (unit: 3 epochs)'
@@ -80,22 +79,5 @@ for name, layer, label in (
             teacher='teacher',
         )
     ]
-del (
-    long,
-    root,
-    held_out,
-    scale,
-    split,
-    parts,
-    start,
-    started,
-    latent,
-    moving,
-    teacher,
-    taught,
-    name,
-    layer,
-    label,
-    convs,
-    conv,
-)
+del long, root, held_out, scale, split, parts, start, started, latent, moving, teacher, taught
+del name, layer, label, convs, conv
