@@ -45,6 +45,7 @@ TABLES = {
     'bccd': ('rebnn', 100, True),
     'signs': ('moving_none', 1, True),
     'transitions': ('transitions_sgd', 1, True),
+    'transitions_bccd': ('recipe', 100, True),
     'signs_bccd': ('signs_moving', 100, True),
     'signs_kangaroo': ('signs_moving', 100, True),
     'cifar10_full': ('full_none', 1, True),
