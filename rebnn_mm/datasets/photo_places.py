@@ -84,7 +84,7 @@ class Places:
                 self.by_name.setdefault(_alike(path.name), []).append(path)
                 self.unseen[os.path.realpath(path)] = os.path.relpath(path, folder)
 
-    def find(self, name: str, beside: Path, split: str) -> Path | None:
+    def find(self, name: str, annotation: Path, split: str) -> Path | None:
         """The file that annotations call so: below a usual folder, or the only one of that name.
 
         A name with a folder stands for one in a folder of that name, since cameras number the images of all alike.
@@ -99,14 +99,14 @@ class Places:
             found = [path for path in found if path.parent.name == inner] or (found if outside else [])
         fitting = [path for path in found if split_of_folder(path, self.folder) == split]
         own = fitting if len(fitting) == 1 else []
-        for path in (beside.parent / name, *own, self.folder / name):
+        for path in (annotation.parent / name, *own, self.folder / name):
             if path.is_file():
                 return path
-        for place in (beside.parent.parent, self.folder):
+        for place in (annotation.parent.parent, self.folder):
             for usual in ('images', 'JPEGImages', split):
                 if place.is_relative_to(self.folder) and (place / usual / name).is_file():
                     return place / usual / name
-        alone = found if len(found) == 1 else [path for path in found if path.parent.name == beside.parent.name]
+        alone = found if len(found) == 1 else [path for path in found if path.parent.name == annotation.parent.name]
         return alone[0] if len(alone) == 1 else None
 
     def _called(self, name: str) -> list[Path]:

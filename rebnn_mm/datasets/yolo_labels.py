@@ -106,11 +106,11 @@ def label_of(image: Path) -> Path:
 
 
 def _label_of(image: Path) -> Path:
-    beside = image.with_suffix('.txt')
-    parts = list(beside.parts)
+    next_to_it = image.with_suffix('.txt')
+    parts = list(next_to_it.parts)
     places = [number for number, part in enumerate(parts[:-1]) if part == 'images']
-    if not places or beside.is_file():
-        return beside
+    if not places or next_to_it.is_file():
+        return next_to_it
     parts[places[-1]] = 'labels'
     return Path(*parts)
 
@@ -161,7 +161,7 @@ def _images_of(content: Mapping[str, Any], split: str, path: Path, places: Place
 
 
 def _absolute(path: Path) -> Path:
-    return Path(os.path.abspath(path))  # not what a link leads to, which has another name, and no labels beside it
+    return Path(os.path.abspath(path))  # not what a link leads to, which has another name, and no labels next to it
 
 
 def _read_list(path: Path, root: Path, places: Places) -> Iterator[Path]:

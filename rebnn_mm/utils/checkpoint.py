@@ -119,8 +119,8 @@ def latest_checkpoint(work_dir: str | Path) -> str | None:
     path: str | None = find_latest_checkpoint(str(work_dir))
     if path is None or osp.isfile(path):
         return path
-    beside = Path(work_dir, osp.basename(path))
-    return str(beside) if beside.is_file() else path
+    moved = Path(work_dir, osp.basename(path))
+    return str(moved) if moved.is_file() else path
 
 
 def match_keys(model: nn.Module, state_dict: Mapping[str, Tensor]) -> KeyMatch:
