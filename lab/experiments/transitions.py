@@ -28,10 +28,10 @@ for name, text, rates in (('sgd', 'SGD', still_sgd), ('adamw', 'AdamW', still_ad
         runs.append(
             dict(
                 name=f'transitions_{name}_{target}',
-                label=f'transition rate {target}, {text}',
+                label=f'transition rate {target}, speed 1, {text}',
                 config=rebnn,
                 options=rates,
-                hooks=[dict(type='TransitionRateHook', target=target)],
+                hooks=[dict(type='TransitionRateHook', target=target, speed=1)],
             )
         )
 # At a speed of 1 the rate under SGD is far from its target when ten epochs end.

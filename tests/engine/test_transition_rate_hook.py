@@ -52,7 +52,7 @@ def test_steps_are_those_of_the_formulas():
 
 
 def test_the_rate_does_not_fall_below_zero():
-    assert adapt_factor(0.1, target=0.0, rate=0.5) == 0.0
+    assert adapt_factor(0.1, target=0.0, rate=0.5, speed=1.0) == 0.0
     assert adapt_factor(0.0, target=0.5, rate=0.25, speed=2.0) == 0.5
 
 
