@@ -36,7 +36,7 @@ class TransitionRateHook(StepHook):
     it stood. Cost: two passes over the signs per step. The paper keeps scaling factors of weights fixed; here signs do
     not depend on them, so they are trained as the method says. In a config, with
     ``optim_wrapper.constructor='BinaryOptimWrapperConstructor'``:
-    ``custom_hooks=[..., dict(type='TransitionRateHook', target=1e-3)]``, after the method's own hook.
+    ``custom_hooks=[..., dict(type='TransitionRateHook')]``, after the method's own hook.
 
     Args:
         target: R, the share of signs that is to change in a step before the schedule lowers it; above 0, below 1.
@@ -52,7 +52,7 @@ class TransitionRateHook(StepHook):
     to 12. What could be read there has no values of R, m and :math:`\eta`; the defaults are ours.
     """
 
-    def __init__(self, target: float = 1e-3, momentum: float = 0.99, speed: float = 30.0) -> None:
+    def __init__(self, target: float = 3e-3, momentum: float = 0.99, speed: float = 30.0) -> None:
         if not 0 < target < 1:
             raise RebnnError(f'TransitionRateHook: target={target} must be between 0 and 1, a share of the weights.')
         if not 0 <= momentum < 1:
