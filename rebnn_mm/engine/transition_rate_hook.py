@@ -41,8 +41,8 @@ class TransitionRateHook(StepHook):
     Args:
         target: R, the share of signs that is to change in a step before the schedule lowers it; above 0, below 1.
         momentum: m.
-        speed: :math:`\eta` in units of the initial rate; above 0. With 30 the share gets near its target within a few
-            hundred steps; with 1 it takes thousands.
+        speed: :math:`\eta` in units of the initial rate; above 0. Under plain SGD, where hardly a sign moves, 1 takes
+            thousands of steps and 30 hundreds; under AdamW 10 and more make the share swing around its target.
 
     Raises:
         ValueError: an argument is out of range; at the start of training: the model trains no 1-bit weight, or a
@@ -52,7 +52,7 @@ class TransitionRateHook(StepHook):
     to 12. What could be read there has no values of R, m and :math:`\eta`; the defaults are ours.
     """
 
-    def __init__(self, target: float = 3e-3, momentum: float = 0.99, speed: float = 30.0) -> None:
+    def __init__(self, target: float = 3e-3, momentum: float = 0.99, speed: float = 1.0) -> None:
         if not 0 < target < 1:
             raise RebnnError(f'TransitionRateHook: target={target} must be between 0 and 1, a share of the weights.')
         if not 0 <= momentum < 1:
