@@ -12,7 +12,7 @@ tiny = dict(
 )
 runs = [dict(name='recipe', label='the recipe', **tiny)]
 for name, label, hook in (
-    ('rate', 'transition rate 0.003', dict(type='TransitionRateHook', target=3e-3, speed=30)),
+    ('rate', 'transition rate 0.003', dict(type='TransitionRateHook', target=3e-3, speed=1)),
     ('dampening', 'dampening', dict(type='DampeningHook', weight=1e-3)),
     ('freezing', 'freezing', dict(type='FreezingHook')),
     ('magnitude', 'magnitudes to 1', dict(type='UnitMagnitudeHook')),
