@@ -1,54 +1,31 @@
 # Faster R-CNN C4 on six classes of VOC 2012 at 224x224, flipped only: full-precision, and 1-bit with the layers of
 # four methods, each started and distilled by one full-precision teacher of the same blocks. The teacher starts from a
 # classifier of 50 classes of Tiny-ImageNet, made before from data/classes (configs/pretrain/resnet18_classes.py):
-#     python tools/train.py configs/pretrain/resnet18_teacher_classes.py --amp --cfg-options randomness.seed=1 \
-#         model.head.num_classes=50 max_epochs=15 train_cfg.max_epochs=15 param_scheduler.1.T_max=15
+#     python tools/train.py configs/pretrain/resnet18_teacher_classes.py --cfg-options randomness.seed=1 \
+#         optim_wrapper.type=Bfloat16OptimWrapper train_cfg.max_epochs=15 param_scheduler.1.T_max=15
+_base_ = './one_bit_voc6_224.py'
+
 title = 'Faster R-CNN C4 on six classes of VOC at 224x224 (unit: 3 epochs)'
-score = 'coco/bbox_mAP'
-also = ['coco/bbox_mAP_50', 'pascal_voc/AP50']
-seeds = [0]
-test = {}
 budget = {'train_cfg.max_epochs': 3, 'param_scheduler.1.end': 3}
 long = {'train_cfg.max_epochs': 6, 'param_scheduler.1.end': 6}
-root, held_out = 'data/voc6/', 'annotations/instances_val.json'
-scale = (224, 224)
 options = {
+    '_delete_': True,  # the other detector's head
+    **{key: value for key, value in _base_.options.items() if not key.startswith('model.')},
     'train_cfg.val_interval': 3,
-    'train_dataloader.drop_last': True,
     'default_hooks.checkpoint.interval': 1,
     'default_hooks.checkpoint.max_keep_ckpts': 2,
-    'data_root': root,
     'optim_wrapper.type': 'Bfloat16OptimWrapper',
     'model.roi_head.bbox_head.num_classes': 6,
     # Objects of 15 to 200 pixels, wide and tall, on positions 16 pixels apart.
     'model.rpn_head.anchor_generator.scales': [2.0, 4.0, 8.0, 12.0],
     'model.rpn_head.anchor_generator.ratios': [0.5, 1.0, 2.0],
-    'train_dataloader.dataset.pipeline': [
-        dict(type='LoadImageFromFile'),
-        dict(type='LoadAnnotations', with_bbox=True),
-        dict(type='Resize', scale=scale, keep_ratio=True),
-        dict(type='RandomFlip', prob=0.5),
-        dict(type='PackDetInputs'),
-    ],
     # Stage 4 sees every region, so these decide what a step and a test cost.
     'model.train_cfg.rcnn.sampler.num': 16,
     'model.test_cfg.rpn.max_per_img': 50,
-    'test_evaluator': [
-        dict(type='CocoMetric', ann_file=root + held_out, metric='bbox'),
-        dict(type='VOCMetric', metric='mAP', eval_mode='area'),
-    ],
     # A test takes as long as half an epoch, so training ends with one of the first 100 images alone. The metric counts
     # the boxes of all, so only the test is a score.
     'val_dataloader.dataset.indices': 100,
-    'val_evaluator.ann_file': root + held_out,
 }
-for split in ('train', 'val', 'test'):
-    options[f'{split}_dataloader.dataset.data_root'] = root
-    options[f'{split}_dataloader.dataset.metainfo.classes'] = ('person', 'cat', 'dog', 'cow', 'horse', 'sheep')
-for split in ('val', 'test'):
-    options[f'{split}_dataloader.dataset.ann_file'] = held_out
-    options[f'{split}_dataloader.dataset.pipeline.1.scale'] = scale
-hooks = [dict(type='BinaryWeightRecorderHook', layers=[])]  # images have several sizes, and each is compiled again
 parts = ('backbone', 'rpn_head', 'roi_head.shared_head')
 start = dict(type='Pretrained', checkpoint='work_dirs/resnet18_teacher_classes/epoch_15.pth', prefix='backbone.')
 started = {'model.backbone.init_cfg': start, 'model.roi_head.shared_head.init_cfg': start}
@@ -79,5 +56,5 @@ for name, layer, label in (
             teacher='teacher',
         )
     ]
-del long, root, held_out, scale, split, parts, start, started, latent, moving, teacher, taught
+del long, parts, start, started, latent, moving, teacher, taught
 del name, layer, label, convs, conv
