@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from ..errors import RebnnError
 from ..layers import BinaryLayer
 from .flip_recorder import negative_weights
+from .rebnn_hook import ReBNNHook
 from .step_hook import StepHook, cosine
 
 CHECKPOINT_KEY = 'frozen_oscillations'
@@ -43,6 +44,9 @@ class FreezingHook(StepHook):
     whose MobileNetV2 recipe of three bits has the defaults.
     """
 
+    # Before TransitionRateHook, which is to see the signs that stay changed.
+    priority = 51
+
     def __init__(self, threshold: float = 0.1, final: float | None = 0.011, momentum: float = 0.01) -> None:
         for name, value in (('threshold', threshold), ('final', final), ('momentum', momentum)):
             if value is not None and not 0 < value <= 1:
@@ -55,6 +59,9 @@ class FreezingHook(StepHook):
     def before_train(self, runner: Runner) -> None:
         self._trackers = {}  # the hook may have been in another training before
         super().before_train(runner)
+        for hook in runner.hooks:
+            if isinstance(hook, ReBNNHook) and hook.resilient is not None:
+                hook.resilient.go_last()  # its gamma follows the signs that stay changed
         self._saved = {}  # another training is not resumed
 
     def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:

@@ -29,6 +29,12 @@ class AroundSteps:
             )
         self._handles[optimizer] = around_step(optimizer, before, after, type(self).__name__)
 
+    def go_last(self) -> None:
+        """Look at the weights of a step after everything that has been attached since."""
+        for optimizer, (_, after) in self._handles.items():
+            hooks = optimizer._optimizer_step_post_hooks
+            hooks[after.id] = hooks.pop(after.id)
+
     def detach(self) -> None:
         """Leave the optimizers' steps alone."""
         for handles in self._handles.values():

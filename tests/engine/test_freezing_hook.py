@@ -7,7 +7,7 @@ from mmengine.hooks import Hook
 from mmengine.optim import OptimWrapper
 from torch import nn
 
-from rebnn_mm.engine import FreezingHook
+from rebnn_mm.engine import FreezingHook, ReBNNHook
 from rebnn_mm.engine.freezing_hook import SignTracker
 from rebnn_mm.methods import BNNLinear, ReCUConv2d
 from tests.engine.small_runner import SmallClassifier, trained
@@ -75,7 +75,7 @@ def test_a_second_training_begins_without_what_the_first_had_frozen():
         nn.ModuleDict({'fc': BNNLinear(6, 5)}),
     ):
         wrapper = OptimWrapper(torch.optim.SGD(net.parameters(), lr=0.1))
-        hook.before_train(SimpleNamespace(model=net, optim_wrapper=wrapper, iter=0, max_iters=8))
+        hook.before_train(SimpleNamespace(model=net, optim_wrapper=wrapper, iter=0, max_iters=8, hooks=[]))
         frozen.append({name: bool(tracker.frozen.any()) for name, tracker in hook._trackers.items()})
     assert frozen == [{'0': True}, {'0': False}, {'fc': False}]
 
@@ -104,6 +104,24 @@ def test_signs_that_are_put_back_are_not_recorded_as_flips(tmp_path):
     epochs = [json.loads(line)['layers'] for line in record.open()][1:]
     assert tracker_of(runner).frozen.any()
     assert sum(layers['conv1']['flips'] for layers in epochs) == signs.flips > 0
+    (rebnn,) = (each for each in runner.hooks if isinstance(each, ReBNNHook))
+    assert rebnn.resilient.layers[0].all_flips == signs.flips
+
+
+def test_the_transition_rate_is_that_of_signs_that_stay_changed(tmp_path):
+    freezing = dict(type='FreezingHook', threshold=0.005)
+    transition = dict(type='TransitionRateHook', target=0.02, speed=20.0)
+    rates = []
+    for name, hooks in (('after', [freezing, transition]), ('before', [transition, freezing])):
+        runner = trained(
+            tmp_path / name,
+            epochs=6,
+            custom_hooks=[dict(type='ReBNNHook'), *hooks],
+            optim_wrapper=dict(optimizer=dict(type='SGD', lr=2.0)),
+        )
+        assert tracker_of(runner).frozen.any()
+        rates.append(runner.message_hub.get_scalar('train/transition_rate').data[0].tolist())
+    assert rates[0] == rates[1]
 
 
 def tracker_of(runner):
