@@ -190,6 +190,8 @@ class BinaryLayer(nn.Module):
         if isinstance(x, fx.Proxy):  # one node, as torch's own layers are
             tracer = cast(fx.Tracer, x.tracer)
             return cast(Tensor, tracer.create_proxy('call_module', tracer.path_of_module(self), (x,), {}))
+        if not x.is_floating_point():
+            raise RebnnError(f'{self.describe()}: its input is {x.dtype}; a sign needs real numbers, x.float().')
         if self.training:
             if torch.compiler.is_exporting() and torch.is_grad_enabled():
                 raise RebnnError(

@@ -52,6 +52,14 @@ def test_wrong_dtype_is_refused():
 
 
 @pytest.mark.parametrize('mode', ['training', 'evaluation'])
+@pytest.mark.parametrize('dtype', [torch.uint8, torch.int64, torch.bool])
+def test_an_input_of_integers_is_refused(dtype, mode):
+    layer = BinaryLinear(4, 4, activation='BinarySign').train(mode == 'training')
+    with pytest.raises(ValueError, match=rf'input is {dtype}.*x.float\(\)'):
+        layer(torch.ones(2, 4, dtype=dtype))
+
+
+@pytest.mark.parametrize('mode', ['training', 'evaluation'])
 @pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
 def test_autocast_gives_its_type_whatever_the_scale_has(dtype, mode):
     layer = ReBNNLinear(16, 4).train(mode == 'training')
