@@ -89,7 +89,8 @@ class TransitionRateHook(StepHook):
 
     def before(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
         groups = self._groups[id(optimizer)]
-        left = max(group['lr'] / group['initial_lr'] for group in groups)
+        # Groups that the config holds at a rate of 0 stay there.
+        left = max((group['lr'] / group['initial_lr'] for group in groups if group['initial_lr']), default=0.0)
         self.factor = adapt_factor(self.factor, self.target * left, self.rate, self.speed)
         self._scheduled = [group['lr'] for group in groups]
         for group in groups:

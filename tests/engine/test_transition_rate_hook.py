@@ -56,6 +56,21 @@ def test_the_rate_does_not_fall_below_zero():
     assert adapt_factor(0.0, target=0.5, rate=0.25, speed=2.0) == 0.5
 
 
+def test_a_group_at_a_rate_of_zero_stays_there():
+    moving, held = (BNNLinear(6, 5, bias=False) for _ in range(2))
+    optimizer = torch.optim.SGD([dict(params=[moving.weight]), dict(params=[held.weight], lr=0.0)], lr=0.2)
+    layers = dict(moving=moving, held=held)
+    before = held.weight.detach().clone(), moving.weight.detach().clone()
+    hook = TransitionRateHook()
+    hook.prepare(optimizer, layers)
+    for layer in layers.values():
+        layer.weight.grad = torch.ones(5, 6)
+    hook.before(optimizer, layers)
+    optimizer.step()
+    hook.after(optimizer, layers)
+    assert torch.equal(held.weight, before[0]) and not torch.equal(moving.weight, before[1])
+
+
 @pytest.mark.slow
 def test_signs_change_as_often_as_asked(tmp_path):
     """At a rate at which hardly any sign moves, and at the share that is asked for."""
