@@ -10,7 +10,6 @@ from torch.optim import Optimizer
 
 from ..errors import RebnnError
 from ..layers import BinaryLayer
-from .flip_recorder import negative_weights
 from .rebnn_hook import ReBNNHook
 from .step_hook import StepHook, cosine
 
@@ -65,13 +64,8 @@ class FreezingHook(StepHook):
         self._saved = {}  # another training is not resumed
 
     def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
+        self.refuse_other_signs(layers)
         for name, layer in layers.items():
-            if not torch.equal(negative_weights(layer), layer.weight.detach() < 0):
-                raise RebnnError(
-                    f'FreezingHook: signs of {name!r} are not those of its latent weights '
-                    f'({type(layer.weight_quantizer).__name__}), so holding these does not hold them. Use a method '
-                    'that takes sign(w), or remove the hook.'
-                )
             self._trackers[name] = SignTracker(layer.weight.detach(), self.momentum)
             if name in self._saved:
                 self._trackers[name].load_state_dict(self._saved[name])

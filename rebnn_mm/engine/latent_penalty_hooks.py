@@ -46,8 +46,9 @@ class DampeningHook(LatentPenaltyHook):
         start: :math:`\lambda` at the beginning.
 
     Raises:
-        ValueError: an argument is below 0; at the start of training: the model trains no 1-bit weight, or a quantizer
-            has no codes (AdaBin).
+        ValueError: an argument is below 0; at the start of training: the model trains no 1-bit weight, a quantizer has
+            no codes (AdaBin), or signs are not those of the latent weights themselves (ReCU, IR-Net, RBNN, SiMaN,
+            BiPer).
 
     Source: Nagel et al., Overcoming Oscillations in Quantization-Aware Training, ICML 2022, by the released code,
     whose MobileNetV2 recipe has the defaults.
@@ -67,6 +68,7 @@ class DampeningHook(LatentPenaltyHook):
                     f'DampeningHook: {type(quantizer).__name__} of {name!r} has two values per channel '
                     'that are not plus and minus one factor. Use another method, or remove the hook.'
                 )
+        self.refuse_other_signs(layers)
 
     def gradient(self, layer: BinaryLayer) -> Tensor:
         assert layer.weight_quantizer is not None

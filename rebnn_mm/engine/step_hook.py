@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch.optim import Optimizer
@@ -11,6 +12,7 @@ from torch.optim import Optimizer
 from ..errors import RebnnError
 from ..layers import BinaryLayer
 from .binary_hook import optim_wrappers, unwrap_model
+from .flip_recorder import negative_weights
 from .optimizer_step import around_step, trained_by
 
 
@@ -35,7 +37,8 @@ class StepHook(Hook):
             if isinstance(module, BinaryLayer) and module.weight_bits == 1 and module.weight.requires_grad:
                 # Of layers that share one weight the first stands for all.
                 found.setdefault(id(module.weight), (name, module))
-        self.progress = lambda: runner.iter / runner.max_iters
+        # An epoch begun again after a stop may pass the end.
+        self.progress = lambda: min(runner.iter / runner.max_iters, 1.0)
         for wrapper in optim_wrappers(runner):
             optimizer = wrapper.optimizer
             held = trained_by(optimizer)
@@ -62,6 +65,16 @@ class StepHook(Hook):
 
     def after(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
         """Work with the weights that a step has made."""
+
+    def refuse_other_signs(self, layers: dict[str, BinaryLayer]) -> None:
+        """Refuse methods whose signs are not those of the latent weights."""
+        for name, layer in layers.items():
+            if not torch.equal(negative_weights(layer), layer.weight.detach() < 0):
+                raise RebnnError(
+                    f'{type(self).__name__}: signs of {name!r} are not those of its latent weights '
+                    f'({type(layer.weight_quantizer).__name__}), which this hook changes. Use a method that takes '
+                    'sign(w), or remove the hook.'
+                )
 
     def _around(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> list[Any]:
         def moved() -> dict[str, BinaryLayer]:

@@ -8,7 +8,7 @@ from torch import nn
 from rebnn_mm.engine import DampeningHook, UnitMagnitudeHook
 from rebnn_mm.engine.latent_penalty_hooks import dampening_gradient, unit_magnitude_gradient
 from rebnn_mm.layers import BinaryConv2d
-from rebnn_mm.methods import XNORLinear
+from rebnn_mm.methods import ReCUConv2d, SiMaNConv2d, XNORLinear
 from tests.engine.small_runner import SmallClassifier, trained
 
 
@@ -109,12 +109,27 @@ def test_a_second_training_has_the_penalty_once():
     torch.testing.assert_close(layer.weight.detach(), expected, rtol=1e-12, atol=1e-14)
 
 
+def test_an_epoch_begun_again_after_a_stop_does_not_lead_back():
+    layer = XNORLinear(5, 5)
+    wrapper = OptimWrapper(torch.optim.SGD(layer.parameters(), lr=1.0))
+    hook = DampeningHook()
+    hook.before_train(SimpleNamespace(model=layer, optim_wrapper=wrapper, iter=10, max_iters=8))
+    assert hook.progress() == 1
+
+
 def test_two_values_on_one_side_of_zero_are_refused(tmp_path):
     def adabin(*args, **options):
         return BinaryConv2d(*args, weight='AdaBinWeight', activation='AdaBinActivation', **options)
 
     with pytest.raises(ValueError, match="AdaBinWeight of 'conv1'"):
         trained(tmp_path, SmallClassifier(adabin), custom_hooks=[dict(type='BinaryHook'), dict(type='DampeningHook')])
+
+
+@pytest.mark.parametrize('method', [ReCUConv2d, SiMaNConv2d])
+def test_dampening_of_other_signs_than_those_of_latent_weights_is_refused(tmp_path, method):
+    hooks = [dict(type='BinaryHook'), dict(type='DampeningHook')]
+    with pytest.raises(ValueError, match="DampeningHook: signs of 'conv1' are not those of its latent weights"):
+        trained(tmp_path, SmallClassifier(method), custom_hooks=hooks)
 
 
 @pytest.mark.parametrize(
