@@ -4,6 +4,7 @@ import copy
 import io
 import math
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from lab.device.steps import Waits
 from rebnn_mm import binarize, export_file
 from rebnn_mm.analysis.network_cost import network_cost
-from rebnn_mm.engine import FlipRecorder, MethodDriver, ResilientGradient
+from rebnn_mm.engine import FlipRecorder, FreezingHook, MethodDriver, ResilientGradient, TransitionRateHook
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.methods import BNNLinear, OvSWLinear, ReBNNConv2d, ReBNNLinear, SiMaNLinear
 from rebnn_mm.quantizers import MissingHookWarning, Values
@@ -685,6 +686,17 @@ def test_fsdp1_is_refused_for_every_method(rule, group):
         model = FullyShardedDataParallel(block(method=method), use_orig_params=True, device_id=torch.device('cpu'))
         with pytest.raises(ValueError, match='FullyShardedDataParallel flattens parameters.*fully_shard'):
             rule(model).attach(torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+@pytest.mark.parametrize('hook', [FreezingHook, TransitionRateHook])
+def test_hooks_that_look_at_all_signs_refuse_sharded_weights(hook, group):
+    from torch.distributed.fsdp import fully_shard
+
+    model = BNNLinear(4, 4)
+    fully_shard(model)
+    wrapper = OptimWrapper(torch.optim.SGD(model.parameters(), lr=0.1))
+    with pytest.raises(ValueError, match=f'{hook.__name__}: the weight of layer .* is sharded'):
+        hook().before_train(SimpleNamespace(model=model, optim_wrapper=wrapper, iter=0, max_iters=8, hooks=[]))
 
 
 def linear_net():

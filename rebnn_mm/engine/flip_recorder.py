@@ -6,13 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
-from ..errors import RebnnError
 from ..layers import BinaryLayer
 from ..quantizers import SignWeight
-from .optimizer_step import AroundSteps, trained_by
+from .optimizer_step import AroundSteps, refuse_sharded, trained_by
 
 SIGN, CHANGED_IN_STEP, SIGN_AT_EPOCH, CHANGED_IN_EPOCH = 1, 2, 4, 8
 """The bits that are kept for each weight."""
@@ -175,12 +173,7 @@ class FlipRecorder(AroundSteps):
         """
         held = trained_by(optimizer)
         layers = {name: layer for name, layer in self.layers.items() if id(layer.weight) in held}
-        for name, layer in layers.items():
-            if isinstance(layer.weight, DTensor):
-                raise RebnnError(
-                    f'FlipRecorder: the weight of layer {name!r} is sharded (FSDP), so its flips cannot be counted in '
-                    "one process; use DistributedDataParallel (mmengine's --launcher) or remove the recorder."
-                )
+        refuse_sharded(layers, type(self).__name__)
         own = {name: SignHistory(layer) for name, layer in layers.items()}
 
         def after_step() -> None:

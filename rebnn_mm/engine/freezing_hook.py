@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 
 from ..errors import RebnnError
 from ..layers import BinaryLayer
+from .optimizer_step import refuse_sharded
 from .rebnn_hook import ReBNNHook
 from .step_hook import StepHook, cosine
 
@@ -64,6 +65,7 @@ class FreezingHook(StepHook):
         self._saved = {}  # another training is not resumed
 
     def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
+        refuse_sharded(layers, type(self).__name__)
         self.refuse_other_signs(layers)
         for name, layer in layers.items():
             self._trackers[name] = SignTracker(layer.weight.detach(), self.momentum)

@@ -1,6 +1,6 @@
 """Functions that run around each step of a PyTorch optimizer, on final gradients."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -126,6 +126,16 @@ def refuse_fsdp1(model: nn.Module) -> None:
             'FullyShardedDataParallel flattens parameters, and rules of binary layers need whole channels. Use FSDP2 '
             "(torch.distributed.fsdp.fully_shard) or DistributedDataParallel (mmengine's --launcher)."
         )
+
+
+def refuse_sharded(layers: Mapping[str, BinaryLayer], owner: str) -> None:
+    """Refuse weights of which no process holds all, for an owner that looks at all signs of a layer."""
+    for name, layer in layers.items():
+        if isinstance(layer.weight, DTensor):
+            raise RebnnError(
+                f'{owner}: the weight of layer {name!r} is sharded (FSDP), so no process sees all of its signs; use '
+                f"DistributedDataParallel (mmengine's --launcher) or remove the {owner}."
+            )
 
 
 def refuse_computed(model: nn.Module) -> None:

@@ -13,7 +13,7 @@ from ..errors import RebnnError
 from ..layers import BinaryLayer
 from .binary_hook import optim_wrappers, unwrap_model
 from .flip_recorder import negative_weights
-from .optimizer_step import around_step, trained_by
+from .optimizer_step import around_step, refuse_fsdp1, trained_by
 
 
 class StepHook(Hook):
@@ -32,8 +32,10 @@ class StepHook(Hook):
 
     def before_train(self, runner: Runner) -> None:
         self.after_train(runner)  # where an error has ended a training before
+        model = unwrap_model(runner.model)
+        refuse_fsdp1(model)
         found: dict[int, tuple[str, BinaryLayer]] = {}
-        for name, module in unwrap_model(runner.model).named_modules():
+        for name, module in model.named_modules():
             if isinstance(module, BinaryLayer) and module.weight_bits == 1 and module.weight.requires_grad:
                 # Of layers that share one weight the first stands for all.
                 found.setdefault(id(module.weight), (name, module))

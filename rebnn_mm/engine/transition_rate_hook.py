@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from ..errors import RebnnError
 from ..layers import BinaryLayer
 from .flip_recorder import negative_weights
+from .optimizer_step import refuse_sharded
 from .step_hook import StepHook
 
 CHECKPOINT_KEY = 'transition_rate'
@@ -73,6 +74,7 @@ class TransitionRateHook(StepHook):
 
     def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
         """Find the groups of latent weights; the method's hook has given them their rates by now."""
+        refuse_sharded(layers, type(self).__name__)
         latent = {id(layer.weight) for layer in layers.values()}
         groups = []
         for group in optimizer.param_groups:
