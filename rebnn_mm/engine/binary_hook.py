@@ -203,9 +203,6 @@ class BinaryHook(Hook):
             missed = calibrate_shifts(
                 model, lambda: network._run_forward(network.data_preprocessor(batch, True), mode='loss')
             )
-        for module in waiting:
-            for parameter in module.parameters(recurse=False):
-                broadcast(parameter.data, src=0)
         print_log(
             f'{type(self).__name__}: started the shifts of {len(waiting) - len(missed)} layers at the mean of their '
             'input.',

@@ -4,8 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from mmengine.dist import broadcast
 from torch import nn
+from torch.distributed.tensor import DTensor
 
+from ..errors import RebnnError
 from ..quantizers import ActivationQuantizer
 
 
@@ -17,7 +20,11 @@ def calibrate_shifts(model: nn.Module, forward: Callable[[], Any]) -> list[str]:
     model runs in training mode without gradients; its buffers (running statistics) and mode are put back afterwards.
 
     ``forward`` runs the model on one batch of real data. Returned are the names of quantizers that still need
-    calibration because the pass did not reach them.
+    calibration because the pass did not reach them. In a distributed run every process calls it, and all take the
+    shifts of the first one.
+
+    Raises:
+        ValueError: a shift is sharded (FSDP2).
 
     Example:
         >>> from rebnn_mm.methods import ReBNNConv2d
@@ -34,6 +41,9 @@ def calibrate_shifts(model: nn.Module, forward: Callable[[], Any]) -> list[str]:
     }
     if not waiting:
         return []
+    for name, quantizer in waiting.items():
+        if any(isinstance(parameter, DTensor) for parameter in quantizer.parameters(recurse=False)):
+            raise RebnnError(f'calibrate_shifts: {name!r} is sharded. Call it before fully_shard.')
     handles = [module.register_forward_pre_hook(_calibrate_once) for module in waiting.values()]
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     modes = {module: module.training for module in model.modules()}
@@ -48,6 +58,9 @@ def calibrate_shifts(model: nn.Module, forward: Callable[[], Any]) -> list[str]:
             module.training = mode
         for name, buffer in model.named_buffers():
             buffer.copy_(buffers[name])
+    for quantizer in waiting.values():
+        for parameter in quantizer.parameters(recurse=False):
+            broadcast(parameter.data, src=0)
     return [name for name, module in waiting.items() if module.needs_calibration]
 
 

@@ -1,9 +1,12 @@
 import pytest
 import torch
+from torch import distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from rebnn_mm.layers import calibrate_shifts
 from rebnn_mm.methods import ReBNNConv2d
+from tests import two_processes
 
 
 def net():
@@ -57,3 +60,32 @@ def test_an_empty_batch_starts_nothing():
     conv = ReBNNConv2d(8, 4, 3, activation=dict(type='BinaryApproxSign', shift='mean'))
     assert calibrate_shifts(conv, lambda: conv(torch.randn(0, 8, 5, 5))) == ['activation_quantizer']
     assert not conv.activation_quantizer.shift.any()
+
+
+def _worker(rank, folder):
+    model = DistributedDataParallel(net())
+    x = torch.randn(4, 3, 12, 12, generator=torch.Generator().manual_seed(rank))
+    calibrate_shifts(model, lambda: model(x))
+    torch.save(model.module.state_dict(), f'{folder}/{rank}.pth')
+
+
+def test_two_processes_start_with_the_shifts_of_the_first(tmp_path):
+    two_processes.run(_worker, str(tmp_path))
+    model, x = net(), torch.randn(4, 3, 12, 12, generator=torch.Generator().manual_seed(0))
+    calibrate_shifts(model, lambda: model(x))
+    for rank in (0, 1):
+        found = torch.load(tmp_path / f'{rank}.pth')
+        torch.testing.assert_close(found, dict(model.state_dict()))
+
+
+def test_shifts_that_are_sharded_are_refused(tmp_path):
+    from torch.distributed.fsdp import fully_shard
+
+    dist.init_process_group('gloo', init_method=f'file://{tmp_path}/group', rank=0, world_size=1)
+    try:
+        model = net()
+        fully_shard(model, mesh=dist.init_device_mesh('cpu', (1,)))
+        with pytest.raises(ValueError, match="'3.activation_quantizer' is sharded. Call it before fully_shard"):
+            calibrate_shifts(model, lambda: model(torch.randn(4, 3, 12, 12)))
+    finally:
+        dist.destroy_process_group()
