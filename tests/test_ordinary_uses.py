@@ -578,6 +578,18 @@ def test_a_wrapper_that_is_no_optimizer_is_refused(rule, wrapper):
     rule(model).attach(optimizer)
 
 
+def test_a_rule_that_is_detached_once_more_leaves_another_one():
+    model = BNNLinear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    first = MethodDriver(model).attach(optimizer)
+    first.detach()
+    second = MethodDriver(model).attach(optimizer)
+    first.detach()
+    assert model.weight_quantizer.driven
+    second.detach()
+    assert not model.weight_quantizer.driven
+
+
 @pytest.mark.parametrize('rule', [ResilientGradient, MethodDriver, FlipRecorder])
 def test_a_rule_attached_to_an_optimizer_twice_is_refused(rule):
     model = block()

@@ -75,6 +75,7 @@ class BinaryHook(Hook):
             self._reported = True
 
     def before_train(self, runner: Runner) -> None:
+        self.after_train(runner)  # where an error has ended a training before
         model = unwrap_model(runner.model)
         if not any(isinstance(module, Quantizer) for module in model.modules()):
             self.warn("the model has no binary layer; set conv_cfg=dict(type='ReBNNConv2d') where you want some.")

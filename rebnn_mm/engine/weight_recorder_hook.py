@@ -91,6 +91,7 @@ class BinaryWeightRecorderHook(Hook):
         self._saved: dict[str, Any] = {}
 
     def before_train(self, runner: Runner) -> None:
+        self.after_train(runner)  # where an error has ended a training before
         if not is_main_process():
             return
         recorder = FlipRecorder(unwrap_model(runner.model))

@@ -145,7 +145,10 @@ class Quantizer(nn.Module):
         drivers[name] = weakref.ref(driver)
 
     def detach(self, driver: object) -> None:
-        _attached.get(self, {}).pop(type(driver).__name__, None)
+        drivers = _attached.get(self, {})
+        name = type(driver).__name__
+        if name in drivers and drivers[name]() is driver:
+            del drivers[name]
 
     def note_step(self) -> None:
         self._passes = 0

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from mmengine.hooks import Hook
 from mmengine.optim import OptimWrapper
 from mmengine.runner import Runner
 from torch import nn
@@ -36,6 +37,29 @@ def test_a_second_training_counts_from_zero():
         hook.before_train(SimpleNamespace(**runner))
         flips.append(hook.resilient.layers[0].all_flips)
     assert flips == [5, 0]
+
+
+class InterruptOnce(Hook):
+    """Ends the first training in its third iteration."""
+
+    interrupted = False
+
+    def after_train_iter(self, runner, *args, **kwargs):
+        if runner.iter == 2 and not self.interrupted:
+            self.interrupted = True
+            raise KeyboardInterrupt
+
+
+def test_a_training_that_was_interrupted_may_begin_again(tmp_path):
+    hooks = [dict(type='ReBNNHook'), dict(type='BinaryWeightRecorderHook')]
+    runner = Runner(model=SmallClassifier(), **runner_config(tmp_path, custom_hooks=hooks))
+    runner.register_hook(InterruptOnce(), 'LOWEST')
+    with pytest.raises(KeyboardInterrupt):
+        runner.train()
+    runner.train()
+    assert not runner.optim_wrapper.optimizer._optimizer_step_post_hooks
+    (rebnn,) = (hook for hook in runner.hooks if isinstance(hook, ReBNNHook))
+    assert {layer.all_steps for layer in rebnn.resilient.layers} == {8}
 
 
 @pytest.mark.parametrize(
