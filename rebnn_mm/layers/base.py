@@ -163,10 +163,11 @@ class BinaryLayer(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
         if self.weight_quantizer is not None and f'{prefix}weight' in state_dict:
             quantizer = self.weight_quantizer
-            # Of another method's state what this one learns may be missing.
+            # Of another method's state what this one learns may be missing; a weight of another shape has not come.
             own = f'{prefix}weight_quantizer.'
             names = dict(quantizer.named_parameters()) or quantizer.state_dict()
-            quantizer.adopt_weight(self.weight, any(holds(state_dict, own + name, names[name]) for name in names))
+            fits = holds(state_dict, f'{prefix}weight', self.weight)
+            quantizer.adopt_weight(self.weight, fits and any(holds(state_dict, own + n, names[n]) for n in names))
 
     def _warn_if_not_driven(self) -> None:
         if self.weight_quantizer is not None and self.weight.requires_grad:

@@ -172,6 +172,15 @@ def test_a_scale_of_another_width_is_not_taken_for_one_that_came():
     assert torch.equal(model.weight_quantizer.alpha.data, torch.full((4,), 0.25))
 
 
+def test_a_scale_whose_weight_has_another_shape_is_not_kept():
+    source, model = ReCULinear(8, 4), ReCULinear(6, 4)
+    source.weight_quantizer.alpha.data.fill_(7.0)
+    with pytest.raises(RuntimeError, match='size mismatch'):  # which mmengine logs, and goes on
+        model.load_state_dict(source.state_dict(), strict=False)
+    MethodDriver(model)
+    torch.testing.assert_close(model.weight_quantizer.alpha.data, model.weight.data.abs().mean(1))
+
+
 def test_training_without_it_warns_and_with_it_does_not():
     for layer in (BNNLinear(8, 4), ReCULinear(8, 4)):
         name = type(layer.weight_quantizer).__name__
