@@ -20,6 +20,7 @@ class AroundSteps:
         refuse_fsdp1(model)
         refuse_computed(model)
         self._handles: dict[Optimizer, list[Any]] = {}
+        self._functions: dict[Optimizer, tuple[Callable[[], None] | None, Callable[[], None]]] = {}
 
     def _around(self, optimizer: Optimizer, before: Callable[[], None] | None, after: Callable[[], None]) -> None:
         if optimizer in self._handles:
@@ -28,19 +29,21 @@ class AroundSteps:
                 'step. Call attach() once for each optimizer, or detach() first.'
             )
         self._handles[optimizer] = around_step(optimizer, before, after, type(self).__name__)
+        self._functions[optimizer] = before, after
 
     def go_last(self) -> None:
-        """Look at the weights of a step after everything that has been attached since."""
-        for optimizer, (_, after) in self._handles.items():
-            hooks = optimizer._optimizer_step_post_hooks
-            hooks[after.id] = hooks.pop(after.id)
+        """Work around each step after everything that has been attached since."""
+        for optimizer, handles in self._handles.items():
+            for handle in handles:
+                handle.remove()
+            self._handles[optimizer] = around_step(optimizer, *self._functions[optimizer], type(self).__name__)
 
     def detach(self) -> None:
         """Leave the optimizers' steps alone."""
         for handles in self._handles.values():
             for handle in handles:
                 handle.remove()
-        self._handles = {}
+        self._handles, self._functions = {}, {}
 
 
 def trained_by(optimizer: Optimizer) -> set[int]:
