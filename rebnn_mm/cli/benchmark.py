@@ -3,7 +3,7 @@
 rebnn benchmark --models resnet18 resnet34
 rebnn benchmark --packed cells.onnx --real cells_real.onnx --size 600 800
 
-Each network is run in ONNX Runtime, batch 1, in five ways that take turns: full-precision in fp32, quantized to int8
+Each network is run in ONNX Runtime, batch 1, in five alternating ways: full-precision in fp32, quantized to int8
 by ONNX Runtime (static, QDQ, per channel), as the exact packed file, as a file of `rebnn export --fast`, and as one of
 `rebnn export --fast --int8 IMAGES --int8-layers all`. The first two have all of ONNX Runtime's optimisations. Networks
 named by --models get random weights; their files are kept.
@@ -65,7 +65,7 @@ def parse_args() -> argparse.Namespace:
         default=[],
         help='kernels of the packed files, such as portable; default: the first that this processor has',
     )
-    parser.add_argument('--no-int8', action='store_true', help='without the files in int8, which take time and memory')
+    parser.add_argument('--no-int8', action='store_true', help='leave out the int8 files, which take time and memory')
     parser.add_argument('--where', action='store_true', help='say where the time goes, by operator and by node')
     parser.add_argument('--work-dir', type=Path, default=Path('work_dirs/benchmark'), help='default: %(default)s')
     parser.add_argument('--json', action='store_true', help='print {model: {ratio, ...}} instead of tables')

@@ -39,9 +39,9 @@ def parse_args() -> argparse.Namespace:
     parser = CommandParser(description=__doc__)
     parser.add_argument('config', type=config_file, help='config of a detector')
     parser.add_argument('predictions', type=Path, help='pickle file of rebnn test --out')
-    parser.add_argument('--out', type=Path, default=Path('confusion_matrix.png'), help='picture to write')
-    parser.add_argument('--score-thr', type=share, default=0.3, help='lowest score of a prediction that counts')
-    parser.add_argument('--iou-thr', type=share, default=0.5, help='lowest overlap of a prediction with an object')
+    parser.add_argument('--out', type=Path, default=Path('confusion_matrix.png'), help='default: %(default)s')
+    parser.add_argument('--score-thr', type=share, default=0.3, help='lowest score that counts; default: %(default)s')
+    parser.add_argument('--iou-thr', type=share, default=0.5, help='lowest overlap (IoU); default: %(default)s')
     add_options(parser)
     return parser.parse_args()
 

@@ -1,9 +1,8 @@
 """Detect the objects in one image: print labels, scores and boxes, and write the image with the boxes drawn in.
 
-    rebnn detect demo/coco_sample/val2017/000000214753.jpg \
-        configs/coco/faster_rcnn_r18_rebnn_coco.py work_dirs/faster_rcnn_r18_rebnn_coco/epoch_12.pth
+    rebnn detect demo/coco_sample/val2017/000000214753.jpg work_dirs/faster_rcnn_r18_rebnn_coco/epoch_12.pth
 
-You may leave out the config, because the checkpoint contains it.
+The checkpoint contains its config; to use another one, give it before the checkpoint.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('config', type=config_file, nargs='?', help='config file; default: the one in the checkpoint')
     parser.add_argument('checkpoint', help='checkpoint file')
     parser.add_argument('--out', type=Path, help='painted image to write; default: <image name>_detections.jpg here')
-    parser.add_argument('--score-thr', type=share, default=0.3, help='lowest score to print and draw')
+    parser.add_argument('--score-thr', type=share, default=0.3, help='lowest score; default: %(default)s')
     parser.add_argument('--device', help='cpu, cuda:0, ...; default: the first GPU if there is one')
     return parser.parse_args()
 

@@ -39,8 +39,8 @@ def parse_args() -> argparse.Namespace:
         '--int8',
         nargs='*',
         metavar='IMAGES',
-        help='full-precision layers in 8 bits, calibrated on these images: files, folders, lists (.txt, a path a '
-        "line); if none are given, on the config's training set",
+        help='full-precision layers in 8 bits, calibrated on these images: files, folders or lists (.txt, one path '
+        "per line); if none are given, on the config's training set",
     )
     parser.add_argument(
         '--int8-layers',

@@ -80,7 +80,7 @@ def claim(work_dir: Path) -> AbstractContextManager[object]:
     try:
         return FileLock(work_dir / 'fit.lock').acquire(timeout=0)
     except Timeout:
-        raise RebnnError('another rebnn fit is at work here.', str(work_dir), 'Wait until it has ended.') from None
+        raise RebnnError('another rebnn fit is running here.', str(work_dir), 'Wait until it has ended.') from None
 
 
 def fit(configs: list[Path], amp: bool) -> None:

@@ -25,14 +25,14 @@ from rebnn_mm.utils.console import plain_console
 def parse_args() -> argparse.Namespace:
     parser = CommandParser(description=__doc__)
     parser.add_argument('config', type=config_file, help='config that trains binary layers')
-    parser.add_argument('--steps', type=int, default=200, help='steps to take; flips count in the last half')
+    parser.add_argument('--steps', type=int, default=200, help='flips count in the second half; default: %(default)s')
     parser.add_argument('--batch-size', type=positive, help="images or texts in a step; default: the config's")
     parser.add_argument('--image-size', type=positive, help="longest side at most, in pixels; default: the config's")
     parser.add_argument(
         '--from', dest='checkpoint', metavar='CHECKPOINT', help="weights to start from; default: the config's"
     )
-    parser.add_argument('--enough', type=float, default=ENOUGH, help='flips over the schedule that are needed, in %%')
-    parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument('--enough', type=float, default=ENOUGH, help='flips needed, in %%; default: %(default)s')
+    parser.add_argument('--seed', type=int, default=0, help='default: %(default)s')
     add_options(parser)
     return parser.parse_args()
 

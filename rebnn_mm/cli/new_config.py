@@ -116,7 +116,7 @@ PHOTOS = """\
 """Half to twice the size, cut to the network's input; images without a box pass where they are kept."""
 COLOURED = "    dict(type='PhotoMetricDistortion'),\n"
 ANY_WAY = "prob=[0.25, 0.25, 0.25], direction=['horizontal', 'vertical', 'diagonal']"
-DONE = {'photos': 'other sizes, cuts and colours', 'microscope': 'flips in all directions', 'none': 'left-right flips'}
+DONE = {'photos': 'varied size, crop and colour', 'microscope': 'flips in all directions', 'none': 'left-right flips'}
 
 
 @report_errors

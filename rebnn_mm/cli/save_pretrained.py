@@ -1,7 +1,6 @@
 """Write a checkpoint as a directory of Hugging Face's layout: config, weights, and card or tokenizer.
 
-    rebnn save-pretrained configs/glue/rebnn.py \
-        work_dirs/bert_base_rebnn_sst2/epoch_10.pth bert_base_rebnn_sst2
+    rebnn save-pretrained configs/glue/rebnn.py work_dirs/bert_base_rebnn_sst2/epoch_10.pth bert_base_rebnn_sst2
     rebnn save-pretrained rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py epoch_24.pth cells --push owner/cells
 
 To load a text classifier, use encoder='bert_base_rebnn_sst2' in a config or rebnn_mm.models.language.load_pretrained;

@@ -34,7 +34,7 @@ def parse_args() -> argparse.Namespace:
         '--images',
         nargs='*',
         metavar='IMAGES',
-        help='measure the statistics of batch norms on these images: files, folders, lists (.txt, a path a line); '
+        help='measure batch norm statistics on these images: files, folders or lists (.txt, one path per line); '
         "if none are given, on the config's training set",
     )
     add_options(parser)

@@ -465,7 +465,7 @@ def _look(
         for p in splits['train']
         if not p.boxes
     ]
-    notes += [f'classes have no box to learn from\t{name}' for name in classes if not counts['train'][name]]
+    notes += [f'classes have no training boxes\t{name}' for name in classes if not counts['train'][name]]
     few = [name for name in classes if 0 < counts['train'][name] < FEW]
     if few:
         more = f' and {len(few) - 5} more' if len(few) > 5 else ''

@@ -98,7 +98,7 @@ def save_pretrained(
         files = ((FILE, data), ('README.md', text.encode()))
         for name, content in files:
             if (folder / name).exists() and (folder / name).read_bytes() != content:
-                raise ModelFileError(f'{folder / name} is there already and another: remove it, or take a new folder')
+                raise ModelFileError(f'{folder / name} exists with other content: remove it, or choose a new folder')
         for name, content in files:
             if not (folder / name).exists():
                 with whole_file(folder / name) as part:

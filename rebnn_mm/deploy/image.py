@@ -114,7 +114,7 @@ def refuse_32_bits(image: PIL.Image.Image) -> None:
     if image.mode == 'F' or (image.mode == 'I' and image.format not in SIXTEEN_BITS):
         raise ImageError(f'its pixels are of 32 bits, mode {image.mode}, without a white; save it with 8 or 16 bits')
     if image.mode == 'LAB':
-        raise ImageError('its colours are LAB, which Pillow reads otherwise than OpenCV in training; save it as RGB')
+        raise ImageError('its colours are LAB, which Pillow reads differently from OpenCV in training; save it as RGB')
 
 
 def _from_pillow(image: PIL.Image.Image) -> np.ndarray:

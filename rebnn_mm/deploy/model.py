@@ -181,7 +181,7 @@ class ImageModel(LoadedModel, ABC):
                 print(path, labels[0].name)
         """
         if min(batch, workers) < 1:
-            raise RebnnError(f'batch and workers must be from 1 on, and they are {batch} and {workers}')
+            raise RebnnError(f'batch and workers must be at least 1, not {batch} and {workers}')
         if on_error not in ('raise', 'return'):
             raise RebnnError(f"on_error must be 'raise' or 'return', not {on_error!r}")
         left = iter(images)

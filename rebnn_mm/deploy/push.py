@@ -1,4 +1,4 @@
-"""The command ``rebnn push``: share a packed model on the Hugging Face hub.
+"""Share a packed model on the Hugging Face hub.
 
 rebnn push cells.onnx owner/cells --card card.json
 rebnn push cells.onnx owner/cells --folder cells     # only write what would be uploaded

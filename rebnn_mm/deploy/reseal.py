@@ -1,9 +1,9 @@
-"""Seal a packed model again after a tool for ONNX files has changed it, once it is checked.
+"""Check a packed model that a tool for ONNX files has changed, and seal it again.
 
     rebnn seal changed.onnx -o sealed.onnx
 
-Checked are its metadata, the SHA-256 of each packed weight, its operators and functions, and that ONNX Runtime takes
-it. Whether its full-precision numbers are still those of the training only a comparison shows: rebnn test-packed.
+It checks the metadata, the SHA-256 of each packed weight, operators and functions, and that ONNX Runtime takes the
+file. It cannot check the full-precision numbers: to compare scores, use rebnn test-packed.
 """
 
 from __future__ import annotations

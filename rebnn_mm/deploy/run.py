@@ -62,24 +62,24 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         default=[],
         help='further images; any may be a folder, a video file, a camera (0), or rtsp://...',
     )
-    parser.add_argument('--batch', type=positive, default=1, help='how many of them at a time; default: %(default)s')
+    parser.add_argument('--batch', type=positive, default=1, help='images per run; default: %(default)s')
     parser.add_argument(
         '--skip-broken',
         action='store_true',
-        help='of several images leave out those that cannot be read; they are listed, and the exit code is 1',
+        help='with several images: skip unreadable ones instead of stopping; they are listed, and the exit code is 1',
     )
     parser.add_argument(
         '--size',
         type=positive,
         nargs=2,
         metavar=('WIDTH', 'HEIGHT'),
-        help='of the images that a classifier was trained on, where its file does not say it',
+        help='size of the training images, for a classifier whose file does not contain it',
     )
     parser.add_argument('--pair', metavar='TEXT', help='second text, for a model of pairs')
     parser.add_argument(
         '--out',
         type=Path,
-        help='write the image with its boxes, several into a folder or a .mp4, or the outputs of a raw model as .npz',
+        help='painted image to write; for several images a folder or a .mp4; for the outputs of a raw model a .npz',
     )
     parser.add_argument(
         '--score-thr', type=share, default=0.3, help='lowest score of an object, 0 to 1; default: %(default)s'
@@ -89,7 +89,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         '--threads',
         type=_threads,
         default=1,
-        help='threads for the image, or how many of several images at the same time; default: %(default)s',
+        help='threads for one image; for several images, how many run at a time; default: %(default)s',
     )
     parser.add_argument(
         '--provider',
@@ -104,14 +104,14 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         help='print JSON instead of a table: a line {"image": ..., "result": ...} for each image',
     )
     parser.add_argument(
-        '--time', type=positive, nargs='?', const=20, metavar='RUNS', help='time so many runs, by default %(const)s'
+        '--time', type=positive, nargs='?', const=20, metavar='RUNS', help='also time it, %(const)s runs by default'
     )
     models = '\n'.join(zoo_lines())
     parser.add_argument(
-        '--list', action='version', version=models, help='list the trained models of the package, and end'
+        '--list', action='version', version=models, help='list the trained models of the package and exit'
     )
     versions = f'rebnn_mm {__version__}, ONNX Runtime {onnxruntime.__version__}, NumPy {np.__version__}'
-    parser.add_argument('--version', action='version', version=versions, help='print versions and end')
+    parser.add_argument('--version', action='version', version=versions, help='print versions and exit')
     parser.add_argument('--no-library', action='store_true', help='run without the kernels, slowly')
     return parser.parse_args(arguments)
 
@@ -194,9 +194,9 @@ NOTHING = np.zeros((0, 0, 3), np.uint8)
 def run_several(args: argparse.Namespace, model: ImageModel, sources: Sequence[str]) -> Iterator[str]:
     """Run several images, and write each result as soon as it is there."""
     if args.time is not None:
-        raise ImageError('--time: of several images the last line says how many there are in a second; give one image')
+        raise ImageError('--time takes one image; for several, the last line gives images per second')
     if args.out is not None and not isinstance(model, Detector):
-        raise ImageError(f'--out {args.out}: of several images only boxes are drawn, and {args.model} finds none')
+        raise ImageError(f'--out {args.out}: only a detector paints several images, and {args.model} is none')
     seen: deque[tuple[str, np.ndarray]] = deque()
 
     def images() -> Iterator[np.ndarray | ImageError]:

@@ -31,9 +31,9 @@ class Options:
 
     half: bool = _switch('store real constants in half precision')
     fast: bool = _switch('faster kernels for full-precision layers, equal up to float32 rounding')
-    half_stem: bool = _switch('with fast: products of 16-bit numbers in the first layer')
+    half_stem: bool = _switch('with --fast: the first layer may multiply 16-bit numbers')
     int8: str = ''
-    reduce_range: bool = _switch('with int8: 7-bit weights, for x86-64 without VNNI; given there anyway')
+    reduce_range: bool = _switch('with --int8: 7-bit weights, for x86-64 without VNNI (the default there)')
     fuse: bool = _switch('one operator per binary layer, for debugging', default=True)
 
     def given(self) -> list[str]:

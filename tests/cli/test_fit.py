@@ -165,7 +165,7 @@ def test_a_second_fit_at_once_is_refused(tmp_path, monkeypatch, capsys):
     def again() -> None:
         config = Path('coco.py').read_text()
         assert end_of_fit() == 1
-        assert 'work_dirs/coco: another rebnn fit is at work here. Wait until' in capsys.readouterr().err
+        assert 'work_dirs/coco: another rebnn fit is running here. Wait until' in capsys.readouterr().err
         assert Path('coco.py').read_text() == config  # which the first has still to read
         raise KeyboardInterrupt
 

@@ -166,7 +166,7 @@ def test_the_kind_of_images_says_how_they_are_changed(tmp_path, capsys, cfg):
     assert steps_of(still) == FLIPS and 'direction' not in still.train_pipeline[3]
     assert 'augment: none, left-right flips, as asked for' in capsys.readouterr().out
     write(tmp_path / 'auto.py')
-    assert 'augment: photos, other sizes, cuts and colours: the images have many sizes (' in capsys.readouterr().out
+    assert 'augment: photos, varied size, crop and colour: the images have many sizes (' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -418,7 +418,7 @@ def test_a_class_of_crowds_has_nothing_to_learn_from(folder):
     write(folder, content)
     data = read_annotated(folder)
     assert data.classes == ('cat', 'dog')
-    assert 'classes have no box to learn from (1, the first: dog)' in data.notes
+    assert 'classes have no training boxes (1, the first: dog)' in data.notes
     assert 'classes without any box are left out (1, the first: cow)' in data.notes
 
 

@@ -143,7 +143,7 @@ def test_a_folder_goes_there_and_back_without_the_library(files, tmp_path, image
         Detector.from_pretrained(tmp_path / 'cells')
     Classifier.from_pretrained(tmp_path / 'cells').save_pretrained(tmp_path / 'cells', CARD)
     (tmp_path / 'cells' / 'README.md').write_text('mine')
-    with pytest.raises(ModelFileError, match=r'README.md is there already and another: remove it'):
+    with pytest.raises(ModelFileError, match=r'README.md exists with other content: remove it'):
         model.save_pretrained(tmp_path / 'cells', CARD)
     assert (tmp_path / 'cells' / 'README.md').read_text() == 'mine'
 

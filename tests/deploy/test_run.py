@@ -126,7 +126,7 @@ def test_a_raw_model_writes_its_outputs(rebnn_run, files, photo, tmp_path):
             'rtsp://127.0.0.1:9/a cannot be opened as a video',
         ),
         (['detector', 'photo', '--provider', 'TPU'], ".onnx: this ONNX Runtime has no provider 'TPU', only "),
-        (['classifier', 'empty', '--out', 'nowhere'], 'of several images only boxes are drawn'),
+        (['classifier', 'empty', '--out', 'nowhere'], 'only a detector paints several images'),
         (
             ['https://a.org/m.onnx', 'photo'],
             'rebnn-run: https://a.org/m.onnx is a URL, which is not fetched',

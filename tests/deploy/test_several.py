@@ -92,7 +92,7 @@ def test_workers_run_at_the_same_time(files, images, monkeypatch):
 
 @pytest.mark.parametrize('wrong', [dict(batch=0), dict(workers=0)])
 def test_a_stream_of_nothing_at_a_time(files, images, wrong):
-    with pytest.raises(ValueError, match='batch and workers must be from 1 on, and they are'):
+    with pytest.raises(ValueError, match='batch and workers must be at least 1, not'):
         next(load(files['classifier'], use_library=False).stream(images, **wrong))
 
 

@@ -286,7 +286,7 @@ def version_table(env: Environment) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Print the versions and the problems; the exit code is 1 if one of them is an error."""
     parser = argparse.ArgumentParser(
-        prog='rebnn-check-env', description='Check the installed packages.', allow_abbrev=False
+        prog='rebnn check', description='Check the installed packages, and time a packed model.', allow_abbrev=False
     )
     # `rebnn check` takes it, as every command does; here every error is a line of the list.
     parser.add_argument('--traceback', action='store_true', help=argparse.SUPPRESS)
