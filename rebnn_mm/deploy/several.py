@@ -83,7 +83,7 @@ def _files(folder: str) -> list[Path]:
     if others:
         names = ', '.join(others[:SHOWN]) + (f' and {len(others) - SHOWN} more' if len(others) > SHOWN else '')
         warnings.warn(
-            clean_text(f'files of {folder} passed over for their endings: {names}; name one to have it read'),
+            clean_text(f'skipped files of {folder} because of their endings: {names}; to read one, name it'),
             stacklevel=2,
         )
     return files

@@ -280,5 +280,5 @@ def test_files_that_are_passed_over_are_named(tmp_path, images):
     Image.fromarray(images[0]).save(tmp_path / 'a.png')
     for name in ('b.gif', 'c.avif', 'd.jp2', 'e'):
         (tmp_path / name).touch()
-    with pytest.warns(UserWarning, match='passed over for their endings: b.gif, c.avif, d.jp2, e; name one'):
+    with pytest.warns(UserWarning, match='because of their endings: b.gif, c.avif, d.jp2, e; to read one'):
         assert len(list(images_of([str(tmp_path)]))) == 1
