@@ -7,6 +7,7 @@ of subcommands nor a packed file needs.
 from __future__ import annotations
 
 import importlib.util
+import runpy
 import sys
 import textwrap
 from importlib.machinery import ModuleSpec
@@ -98,7 +99,8 @@ def start(name: str) -> None:
         print(f'PyTorch and mmengine are not installed, so these commands work: {light}. For the others: {WHOLE}\n')
     elif name == 'check' and is_here('cli.checks.environment'):
         try:
-            importlib.import_module('rebnn_check_env').main()
+            # By path, because `import rebnn_mm` fails on the machines that need the check most.
+            runpy.run_path(str(path_of('cli.checks.environment')), run_name='__main__')
         except SystemExit as end:
             if end.code or {*sys.argv[1:]} - {'--traceback'}:
                 raise
@@ -126,7 +128,12 @@ WHOLE = 'Run `make setup` in a clone of rebnn_mm, which makes an environment of 
 
 def is_here(module: str) -> bool:
     """Whether the part of rebnn_mm that is installed has a module."""
-    return Path(str(package().origin)).parent.joinpath(*module.split('.')).with_suffix('.py').is_file()
+    return path_of(module).is_file()
+
+
+def path_of(module: str) -> Path:
+    """Where a module of rebnn_mm is, or would be."""
+    return Path(str(package().origin)).parent.joinpath(*module.split('.')).with_suffix('.py')
 
 
 def how_to_install(name: str) -> str:

@@ -200,7 +200,7 @@ setup(
     license_files=['LICENSE'],
     python_requires='>=3.10,<3.13',
     packages=find_packages(include=['rebnn_mm', 'rebnn_mm.*']),
-    py_modules=['rebnn_check_env', 'rebnn_command'],
+    py_modules=['rebnn_command'],
     package_data={'rebnn_mm': ['starts/*', 'zoo/*']},
     install_requires=['torch', 'numpy', 'pycocotools', 'filelock'],
     extras_require=EXTRAS,
@@ -208,7 +208,6 @@ setup(
         'console_scripts': [
             'rebnn = rebnn_command:main',
             'rebnn-run = rebnn_command:run',
-            'rebnn-check-env = rebnn_check_env:main',
         ],
     },
     cmdclass={

@@ -28,7 +28,7 @@ This page is written by `python -m tools.docs.commands`.
 def read_help(name: str) -> str:
     """Read what ``rebnn <name> --help`` prints."""
     command = COMMANDS[name]
-    module = importlib.import_module('rebnn_check_env' if name == 'check' else f'rebnn_mm.{command.module}')
+    module = importlib.import_module(f'rebnn_mm.{"cli.checks.environment" if name == "check" else command.module}')
     printed = io.StringIO()
     with (
         mock.patch.object(sys, 'argv', [f'rebnn {name}', '--help']),

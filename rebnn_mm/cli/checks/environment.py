@@ -1,7 +1,7 @@
 """Finds the mistakes that an OpenMMLab installation invites, and names the fix of each.
 
 This file imports nothing but the standard library until a check asks for more, so that it runs where torch, mmcv or
-rebnn_mm itself do not import, and in a Python too old for the rest: ``rebnn-check-env``, or
+rebnn_mm itself do not import, and in a Python too old for the rest: ``rebnn check``, or
 ``python tools/misc/check_env.py``.
 """
 
