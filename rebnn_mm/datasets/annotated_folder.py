@@ -133,7 +133,7 @@ def _read(places: Places, named: dict[str, Path]) -> tuple[dict[str, list[Photo]
             'lines train: (folder of images), val: (another) and names: [first, second], or a classes.txt with a '
             'name in each line.'
         )
-    tables = csv_files(visible(folder, '*.csv'))
+    tables = csv_files(folder)
     if tables:
         return read_csv(tables, places)
     raise RebnnError(_nothing_read(folder))

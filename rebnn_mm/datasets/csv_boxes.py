@@ -6,12 +6,24 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import RebnnError
-from .photo_places import IMAGES, Box, Photo, Places, by_folder, find_box_faults, find_split, is_number, refuse_wrong
+from .photo_places import (
+    IMAGES,
+    Box,
+    Photo,
+    Places,
+    by_folder,
+    find_box_faults,
+    find_split,
+    is_number,
+    refuse_wrong,
+    split_of_folder,
+    visible,
+)
 
 COLUMNS = {
     'file': ('filename', 'file', 'filepath', 'image', 'imagepath', 'imagename', 'imagefile', 'path', 'img', 'imageid'),
@@ -50,14 +62,14 @@ class Table(NamedTuple):
     size: tuple[int, ...] = ()  # columns of the image's size, if there are any
 
 
-def csv_files(paths: Iterable[Path]) -> dict[str, Path]:
-    """Of CSV files the one with boxes of each split, by the file's name; a single one is 'train'."""
-    tables = [path for path in sorted(paths) if _read_table(path) is not None]
+def csv_files(folder: Path) -> dict[str, Path]:
+    """Of the CSV files of a folder the one with boxes of each split, by the file's name; a single one is 'train'."""
+    tables = [path for path in sorted(visible(folder, '*.csv')) if _read_table(path) is not None]
     if len(tables) == 1:
         return {'': tables[0]}
     found: dict[str, Path] = {}
     for path in tables:
-        split = find_split(re.findall('[A-Za-z]+', path.stem)) or find_split(reversed(path.parent.parts)) or 'train'
+        split = find_split(re.findall('[A-Za-z]+', path.stem)) or split_of_folder(path, folder) or 'train'
         if split in found:
             raise RebnnError(
                 f'{found[split]} and {path} could both be the boxes of one split. Name those to use: --train FILE '

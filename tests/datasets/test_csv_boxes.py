@@ -93,6 +93,13 @@ def test_a_table_is_named_for_its_split(tmp_path):
         read_annotated(folder, dict(train=folder / 'classes.csv'))
 
 
+def test_a_folder_above_says_nothing_of_the_split(tmp_path):
+    folder = tmp_path / 'test_rig'
+    shutil.copytree(FORMS / 'csv_retinanet', folder)
+    (folder / 'train_annotations.csv').rename(folder / 'mine.csv')
+    check(read_annotated(folder))
+
+
 @pytest.mark.parametrize(
     ('name', 'text', 'words'),
     [
