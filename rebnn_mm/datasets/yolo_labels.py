@@ -94,6 +94,9 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
         lone = (label for label in sorted(folder.glob('*.txt')) if label not in used and label.stem not in known)
         wrong += [f'{label} has boxes, and its image is missing' for label in lone if _has_boxes(label)]
     refuse_wrong(path, wrong)
+    for real, name in sorted(places.unseen.items()):
+        if label_of(places.folder / name).is_file():
+            places.notes.append(f'are in no split and not used\t{places.unseen.pop(real)}')
     if '' in splits:
         splits = by_folder(splits[''], places)
     return splits, places.one_each(names)

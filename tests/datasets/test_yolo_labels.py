@@ -69,8 +69,9 @@ def test_numbers_behind_a_box_are_left_out_and_images_without_a_file(copied):
     outside = shutil.copy(folder / 'images/train/p0.jpg', folder.parent / 'outside.jpg')
     (folder / 'more.txt').write_text(f'images/train/p0.jpg\n{outside}\n')
     (folder / 'data.yaml').write_text('train: more.txt\nval: images/val\ntest: images/test\nnames: [disc, square]\n')
-    # of the folder three, which the list leaves out
-    assert f'images have no labels and are not used (4, the first: {outside})' in read_annotated(folder).notes
+    notes = read_annotated(folder).notes
+    assert f'images have no labels and are not used (2, the first: {outside})' in notes
+    assert 'are in no split and not used (2, the first: images/train/p2.jpg)' in notes
 
 
 @pytest.mark.parametrize(
