@@ -154,12 +154,15 @@ class Places:
 
 
 def visible(folder: Path, pattern: str) -> Iterator[Path]:
-    """The files below a folder and the folders linked there: no copies that macOS or Jupyter hide, no dead links."""
-    root, seen = folder.resolve(), set[Path]()
+    """The files below a folder and the folders linked there: no copies that macOS or Jupyter hide, no dead links.
+
+    Nor what trainings wrote to ``work_dirs``, such as curves and painted images.
+    """
+    root, seen, passed = folder.resolve(), set[Path](), ('__MACOSX', 'work_dirs')
     for place, folders, files in os.walk(folder, followlinks=True):
         shown = (Path(place, name) for name in fnmatch.filter(files, pattern) if not name.startswith('.'))
         yield from filter(Path.exists, shown)
-        inner = [Path(place, name) for name in sorted(folders) if not name.startswith('.') and name != '__MACOSX']
+        inner = [Path(place, name) for name in sorted(folders) if not name.startswith('.') and name not in passed]
         links = {path: path.resolve() for path in inner if path.is_symlink()}
         # What a link shows once more would make each image there two.
         again = {p for p, to in links.items() if to in seen or to.is_relative_to(root) or root.is_relative_to(to)}

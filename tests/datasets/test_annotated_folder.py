@@ -650,6 +650,14 @@ def test_what_macos_and_jupyter_hide_in_a_folder_is_passed_over(folder):
     assert sum(map(len, read_annotated(folder).splits.values())) == 5
 
 
+def test_what_a_training_wrote_into_the_folder_is_passed_over(folder):
+    write(folder, coco())
+    before = read_annotated(folder)
+    picture(folder / 'work_dirs/train_x/painted/1_0.png')
+    (folder / 'work_dirs/train_x/20261201.json').write_text('{"loss": 1}\n{"loss": 2}\n')
+    assert read_annotated(folder) == before
+
+
 @pytest.mark.parametrize('filename', ['{}/a.png', 'a.png'])
 def test_voc_of_one_name_in_two_folders(tmp_path, filename):
     for number, place in enumerate('xy'):
