@@ -140,6 +140,7 @@ class Places:
                     wrong.append(f'{path} is cut off: copy or download it again')
                 turn = image.getexif().get(ORIENTATION, 1)
                 real = image.size[::-1] if turn in (5, 6, 7, 8) else image.size
+                turned = real != image.size == size
                 if turn != 1 and image.format == 'WEBP':
                     what = 'is turned by its EXIF data, which OpenCV does not do with WebP: save it upright'
                     wrong.append(f'{path} {what}')
@@ -149,7 +150,9 @@ class Places:
             wrong.append(f'{path} cannot be read as an image ({error})')
             real = size
         if all(size) and real != size:
-            wrong.append(f'{path} is {real[0]}x{real[1]}, and its annotations are for {size[0]}x{size[1]}')
+            fix = ': remove the turn in its EXIF data if the boxes fit without it, else correct the size'
+            what = f'is {real[0]}x{real[1]}, and its annotations are for {size[0]}x{size[1]}'
+            wrong.append(f'{path} {what}{fix if turned else ""}')
         return Photo(os.path.relpath(path, self.folder), real[0], real[1], boxes)
 
 

@@ -244,6 +244,9 @@ def test_a_photograph_on_its_side_is_measured_upright(tmp_path):
         Image.new('RGB', (30, 40)).save(tmp_path / f'{number}.png', exif=exif)
     write(tmp_path, coco(2))
     assert [(photo.width, photo.height) for photo in read_annotated(tmp_path).splits['train']] == [(40, 30)]
+    write(tmp_path, coco(2, images=[dict(id=i, file_name=f'{i}.png', width=30, height=40) for i in range(2)]))
+    with pytest.raises(match='is 40x30, and its annotations are for 30x40: remove the turn in its EXIF data if the'):
+        read_annotated(tmp_path)
 
 
 def test_a_webp_that_its_exif_data_turn_is_refused(folder):
