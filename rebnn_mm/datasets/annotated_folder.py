@@ -115,15 +115,18 @@ def _read(places: Places, named: dict[str, Path]) -> tuple[dict[str, list[Photo]
     if any(path.suffix.lower() == '.csv' for path in named.values()):
         return read_csv(named, places)
     files = _coco_files(folder, named) | named
+    xml, label = next(filter(_is_voc, visible(folder, '*.xml')), None), looks_like_yolo(folder, places)
     if files:
+        _note_unread(places, xml, label)
         splits, order = _read_coco(files, places)
         return (_by_folder(splits, folder) if len(files) == 1 else splits), order
     described = yolo_file(folder)
     if described is not None:
+        _note_unread(places, xml)
         return read_yolo(described, places)
-    if any(map(_is_voc, visible(folder, '*.xml'))):
+    if xml is not None:
+        _note_unread(places, label)
         return _read_voc(folder, places)
-    label = looks_like_yolo(folder, places)
     if label is not None:
         names = yolo_names_file(folder)
         if names is not None:
@@ -137,6 +140,11 @@ def _read(places: Places, named: dict[str, Path]) -> tuple[dict[str, list[Photo]
     if tables:
         return read_csv(tables, places)
     raise RebnnError(_nothing_read(folder))
+
+
+def _note_unread(places: Places, *others: Path | None) -> None:
+    """Note labels of a form that comes after the one that is read, such as corrected ones next to the old."""
+    places.notes += [f'labels of another form are not read\t{path}' for path in others if path is not None]
 
 
 def _is_voc(path: Path) -> bool:

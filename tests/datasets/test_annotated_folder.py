@@ -285,6 +285,24 @@ def test_images_without_labels_are_not_passed_over_in_silence(folder, form):
     assert 'images have no labels and are not used (1, the first: pictures/4.png)' in notes
 
 
+def test_labels_of_a_second_form_are_not_passed_over_in_silence(folder):
+    def unread() -> list[str]:
+        return [note.partition(' (')[2] for note in read_annotated(folder).notes if 'another form' in note]
+
+    label = folder / 'pictures/0.txt'
+    label.write_text('0 0.5 0.5 0.25 0.25\n')
+    for number in range(5):
+        voc(folder, f'{number}', ('cat', 1, 2, 11, 12))
+    assert unread() == [f'1, the first: {label})']
+    write(folder, coco())
+    assert unread() and unread()[0].startswith('2, the first: ') and '.xml' in unread()[0]
+    (folder / 'labels.json').unlink()
+    (folder / 'data.yaml').write_text('names: [cat, dog]\n')
+    for number in range(1, 5):
+        shutil.copy(label, folder / f'pictures/{number}.txt')
+    assert unread() and unread()[0].startswith('1, the first: ') and '.xml' in unread()[0]
+
+
 def test_a_name_with_a_blank_behind_it_is_the_same_class(folder):
     annotations = [dict(id=i, image_id=i, category_id=7 + 2 * (i % 2), bbox=[1, 2, 10, 10]) for i in range(5)]
     write(folder, coco(annotations=annotations, categories=[dict(id=7, name='cat'), dict(id=9, name='cat ')]))
