@@ -28,6 +28,9 @@ REFUSED = re.compile(r'Invalid (learning rate|lr|momentum|weight_decay|beta|epsi
 NOTHING = 'need at least one array to concatenate'
 """What mmengine's data sets raise that hold no entry."""
 
+UNREADABLE = 'failed to load image: '
+"""What mmcv's loader raises, before the path, for a file that OpenCV cannot read."""
+
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 """Errors of the file system that only the user can put right; those of the second kind where they name the file."""
@@ -38,8 +41,8 @@ def user_errors(cfg: Config | None = None, output: str | Path | None = None) -> 
     """Raise a :class:`RebnnError` for what the user can put right in the block; any other exception passes.
 
     That is a ``type`` that no registry has, an option that its class does not take or needs and does not get, a dict
-    without ``type``, a number that an optimizer refuses, a data set that holds nothing, and a disk that cannot be
-    written.
+    without ``type``, a number that an optimizer refuses, a data set that holds nothing, an image that cannot be read,
+    and a disk that cannot be written.
     """
     try:
         yield
@@ -55,6 +58,14 @@ def user_errors(cfg: Config | None = None, output: str | Path | None = None) -> 
         if str(error) == NOTHING and files:
             what = 'a data set has no entry, or none that its filter_cfg keeps'
             raise RebnnError(what, ' or '.join(sorted(files)), 'Name data that have some.') from error
+        raise
+    except AssertionError as error:
+        _, unreadable, path = str(error).rpartition(UNREADABLE)  # behind the traceback of a loader's worker
+        if unreadable:
+            what = 'it cannot be read as an image'
+            raise RebnnError(
+                what, path.strip(), 'Copy or download it again, or leave it out of the labels.'
+            ) from error
         raise
     except (KeyError, TypeError) as error:
         mistake = _mistake(str(error.args[0]) if error.args else '', cfg or Config())

@@ -33,6 +33,17 @@ def sentence(run, cfg=None, output=None):
     return str(found.value)
 
 
+@pytest.mark.parametrize('workers', [0, 1])
+def test_an_image_that_cannot_be_read_is_named(workers, tmp_path):
+    image = tmp_path / 'a b.jpg'
+    image.write_bytes(b'no image')
+    read = pytest.importorskip('mmcv.transforms').LoadImageFromFile()
+    entries = [dict(img_path=str(image))]
+    loader = torch.utils.data.DataLoader(entries, 1, num_workers=workers, collate_fn=lambda batch: read(batch[0]))
+    told = f'{image}: it cannot be read as an image. Copy or download it again, or leave it out of the labels.'
+    assert sentence(lambda: next(iter(loader))) == told
+
+
 @pytest.mark.parametrize(
     ('conv', 'start', 'hint'),
     [
