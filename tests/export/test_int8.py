@@ -315,6 +315,66 @@ def test_nothing_to_quantize_is_said():
     assert plan_int8(filled(text), 'all', pictures()).layers == ['short1']
 
 
+def test_the_next_wider_choice_is_named_where_nothing_is_found():
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU())
+    with pytest.raises(ValueError, match='The tier "stem" takes in more'):
+        exported_with(net, int8='all')
+
+
+class Product(nn.Module):
+    """Mean channels of a convolution, or its pixels one by one, through one more product."""
+
+    def __init__(self, product, pixels=False):
+        super().__init__()
+        self.conv, self.pixels, self.product = nn.Conv2d(3, 8, 3), pixels, product
+
+    def forward(self, x):
+        x = torch.tanh(self.conv(x))
+        return self.product(x.permute(0, 2, 3, 1) if self.pixels else x)
+
+
+class Weighted(nn.Module):
+    """A function of a map's mean channels and a weight that does not call itself so."""
+
+    def __init__(self, function, *shape):
+        super().__init__()
+        self.function, self.matrix = function, nn.Parameter(torch.randn(shape))
+
+    def forward(self, x):
+        return self.function(x.mean((2, 3)), self.matrix)
+
+
+@pytest.mark.parametrize(
+    'net', [Product(nn.Linear(8, 5), pixels=True), Product(Weighted(torch.matmul, 8, 5))], ids=['linear', 'matrix']
+)
+def test_a_weight_of_another_name_becomes_int8(net):
+    found = exported_with_nothing_named(net)
+    assert [choice.int8 for choice in found.int8.choices] == [False, True]
+    assert found.int8.change.relative < 0.05
+
+
+@pytest.mark.parametrize(
+    'product',
+    [
+        nn.ConvTranspose2d(8, 6, 3, 2, groups=2),
+        Weighted(lambda x, matrix: x[:, None, None] @ matrix, 3, 8, 5),
+        Weighted(lambda x, matrix: torch.addmm(matrix[0], x, matrix, alpha=2.0, beta=3.0), 8, 5),
+    ],
+    ids=['groups', 'matrices', 'factors'],
+)
+def test_what_the_quantizer_does_not_take_keeps_full_precision(product):
+    found = exported_with_nothing_named(nn.Sequential(Product(product), nn.Flatten(), nn.LazyLinear(4)))
+    reasons = [choice.because for choice in found.int8.choices]
+    assert reasons[1:] == ['ONNX Runtime does not compute it in 8 bits', 'its values never become a sign']
+
+
+def exported_with_nothing_named(net):
+    torch.manual_seed(0)
+    images = torch.zeros(1, 3, 16, 12)
+    net.eval()(images)  # which gives a lazy layer its size
+    return export(net, Options(int8='all'), size=(16, 12), calibration=noise({'channels': 'rgb'}, (16, 12)))
+
+
 def test_values_of_leaves_constants_out():
     model = filled(NETWORK)
     assert values_of(model, [node for node in model.graph.node if node.op_type == 'MatMul'][:1]) == ['last', 'r1']

@@ -33,6 +33,9 @@ REAL_OUTPUTS = ('Gemm', 'MatMul')
 FREE_INPUTS = {'RealRoiAlign': 1, 'RoiAlign': 1}
 """Operators whose inputs from this one on say where to look, not what is seen: boxes."""
 
+QUANTIZED = '_quantized'
+"""Ends the name of a weight that ONNX Runtime's quantizer has written."""
+
 CORRECTION = '.correction'
 """Part of the name of a weight that belongs to a binary layer (:mod:`rebnn_mm.export.two_valued`)."""
 
@@ -80,7 +83,7 @@ def plan_int8(
     choices = choose(model, tier)
     if not any(choice.int8 for choice in choices):
         real = f' ({choices[0].layer}: {choices[0].because})' if choices else ''
-        wider = '' if tier == TIERS[-1] else ' The tier "all" takes in more.'
+        wider = '' if tier == TIERS[-1] else f' The tier "{TIERS[TIERS.index(tier) + 1]}" takes in more.'
         raise RebnnError(f'int8 finds no layer to quantize{real}.{wider}')
     outputs = {name for choice in choices if choice.int8 for name in choice.outputs}
     chosen = [node for node in model.graph.node if node.output[0] in outputs]
@@ -108,6 +111,8 @@ def choose(model: onnx.ModelProto, tier: str) -> list[Choice]:
         name = str(weight.name)
         if CORRECTION in name:
             int8, because = False, 'it makes the two values of a binary layer exact'
+        elif any(map(_not_in_8_bits, nodes)):
+            int8, because = False, 'ONNX Runtime does not compute it in 8 bits'
         elif first:
             int8, because = tier == 'stem', f'first layer ({_channels(weight)} input channels)'
         elif sign is not None:
@@ -116,6 +121,16 @@ def choose(model: onnx.ModelProto, tier: str) -> list[Choice]:
             int8, because = True, 'its values never become a sign'
         choices.append(Choice(layer_of(name), int8, because, tuple(str(node.outputs[0].name) for node in nodes)))
     return choices
+
+
+def _not_in_8_bits(node: ir.Node) -> bool:
+    """Whether ONNX Runtime's quantizer stops at a product, or what it writes does not run or is another product."""
+    if node.op_type == 'ConvTranspose':
+        return node.attributes.get_int('group', 1) > 1 and len(node.inputs) > 2
+    if node.op_type == 'Gemm':
+        return any(node.attributes.get_float(factor, 1.0) != 1 for factor in ('alpha', 'beta'))
+    weight = constant_array(node.inputs[1])
+    return node.op_type == 'MatMul' and weight is not None and weight.ndim > 2
 
 
 def _channels(weight: ir.Value) -> int:
@@ -193,7 +208,8 @@ class QuantizeInt8(InPlacePass):
     def ensures(self, model: ir.Model) -> None:
         # the quantizer leaves out, with a line in its log, what it knows no way for
         stored = ((name, constant_array(value)) for name, value in model.graph.initializers.items())
-        found = {layer_of(name) for name, array in stored if array is not None and array.dtype == np.int8}
+        names = (name for name, array in stored if array is not None and array.dtype == np.int8)
+        found = {layer_of(name.removesuffix(QUANTIZED).removesuffix(ALONE)) for name in names}
         demand(found >= set(self.plan.layers), f'not every layer became int8: {set(self.plan.layers) - found}.')
 
     def _find_chosen(self, model: ir.Model) -> list[ir.Node]:
