@@ -59,7 +59,7 @@ def _fold(graph: ir.Graph, conv: ir.Node, made: dict[tuple[str, ...], list[ir.Va
             summand = summand * factor
         else:
             summand = summand + vector.astype(float)
-        names.append(str(operand.name))
+        names += [op_type, str(operand.name)]
         followers.append(node)
         value = end = node.outputs[0]
     if end is None:

@@ -47,6 +47,16 @@ def test_levels_share_a_weight_where_they_share_the_norm():
         np.testing.assert_allclose(found, expected.detach().numpy(), rtol=0, atol=2 * FLOAT32_ROUNDING)
 
 
+def test_one_constant_that_multiplies_and_is_added_is_two_norms():
+    model = parsed(
+        'g (float[1, 2, 2, 2] x) => (float[1, 2, 2, 2] y, float[1, 2, 2, 2] z) <float[2, 2, 1, 1] w = {1, 2, 3, 4}, '
+        'float[2, 1, 1] m = {2, 3}> {c = Conv (x, w) y = Mul (c, m) d = Conv (x, w) z = Add (d, m)}'
+    )
+    x = {'x': np.arange(8, dtype=np.float32).reshape(1, 2, 2, 2)}
+    for found, expected in zip(run(apply_passes(model, FoldNorms()), x), run(model, x), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 KEPT = {
     'somebody reads what lies between': ('c = Conv (x, w) y = Mul (c, m) z = Neg (c)', 3),
     'the result is an output': ('y = Conv (x, w) z = Mul (y, m)', 2),
