@@ -122,6 +122,8 @@ def _from_pillow(image: PIL.Image.Image) -> np.ndarray:
     image.load()  # first: the block may come after the pixels
     orientation = image.getexif().get(ORIENTATION)
     refuse_32_bits(image)
+    if 0 in image.size:
+        raise ImageError(f'it is {image.width} x {image.height} pixels large')
     if image.mode.startswith('I'):
         pixels = np.repeat((np.asarray(image) >> 8).astype(np.uint8)[..., None], 3, axis=2)
     else:

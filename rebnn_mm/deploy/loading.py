@@ -75,7 +75,8 @@ def load(
     """
     if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
         raise RebnnError(f'threads must be a whole number from 1 to {MOST_THREADS}, not {threads!r}')
-    if size is not None and not (len(size) == 2 and all(type(side) is int and side > 0 for side in size)):
+    two = isinstance(size, list | tuple) and len(size) == 2
+    if size is not None and not (two and all(type(side) is int and side > 0 for side in size)):
         raise RebnnError(f'size must be a width and a height in pixels, not {size!r}')
     name, source, data = _read(path)
     try:

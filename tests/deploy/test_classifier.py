@@ -122,7 +122,7 @@ def test_a_graph_of_one_size_gets_images_of_that_size(tmp_path, photo):
     assert np.array_equal(model.scores(photo), model.scores(resize_bilinear(read_image(photo), (24, 32))))
 
 
-@pytest.mark.parametrize('size', [(24,), (0, 24), (24.0, 24), ('24', '24')])
+@pytest.mark.parametrize('size', [24, (24,), (0, 24), (24.0, 24), ('24', '24')])
 def test_sizes_that_cannot_be(tmp_path, size):
     with pytest.raises(ValueError, match='size must be a width and a height in pixels'):
         load(no_size(tmp_path), size=size)

@@ -91,6 +91,11 @@ def test_16_bits_of_portable_graymaps(tmp_path, most):
         assert np.array_equal(read_image(path), opencv(path))
 
 
+def test_a_cut_without_pixels_is_refused():
+    with pytest.raises(ImageError, match='cannot be read .it is 0 x 10 pixels large.'):
+        as_image(Image.new('RGB', (30, 30)).crop((10, 10, 10, 20)))
+
+
 @pytest.mark.parametrize('mode', ['I', 'F'])
 def test_32_bits_have_no_white(tmp_path, mode):
     path = tmp_path / 'deep.tif'
