@@ -1,7 +1,6 @@
 """From a torch module to an ONNX model in memory."""
 
 import ast
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from torch.utils import _pytree
 from rebnn_mm.deploy.session import library_available, open_session
 
 from ..errors import RebnnError
+from ..utils.console import quiet
 from .distance import distance_of
 from .operators import DOMAIN, IR_VERSION, OPSET, all_nodes, attach_functions
 
@@ -58,8 +58,7 @@ def trace(
     dims = dynamic or {}
     # The names of the parameters of forward are not those of the inputs, so the dimensions go by position.
     shapes = tuple(dict.fromkeys(dims.get(name, ()), torch.export.Dim.DYNAMIC) for name in inputs)
-    with torch.no_grad(), warnings.catch_warnings(), _Traceable():
-        warnings.simplefilter('ignore')
+    with torch.no_grad(), quiet(), _Traceable():  # the tracer logs whole tracebacks of what it gets around
         try:
             program = torch.onnx.export(
                 module,

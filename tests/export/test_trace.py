@@ -1,3 +1,5 @@
+import logging
+
 import numpy as np
 import pytest
 import torch
@@ -69,6 +71,15 @@ def test_what_cannot_be_traced_is_said_in_a_sentence():
 
     with pytest.raises(ValueError, match='^Branching cannot be traced: .*data-dependent'):
         trace(Branching(), {'x': torch.ones(2)}, ['y'])
+
+
+def test_what_the_tracer_gets_around_is_not_logged(caplog):
+    class Weighted(nn.Linear):
+        def forward(self, x):
+            return super().forward(x), self.weight  # which then cannot be stored once with its like
+
+    trace(Weighted(2, 3), {'x': torch.ones(2, 2)}, ['y', 'weight'])
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 class Calls(nn.Module):
