@@ -9,6 +9,8 @@ import onnx
 
 from rebnn_mm.deploy.preprocess import Preprocess
 
+from ..errors import RebnnError
+
 RANDOM_IMAGES = 2
 """How many images of noise a file is verified on if none are given."""
 
@@ -34,6 +36,8 @@ def feeds_of(model: onnx.ModelProto, example: Example) -> dict[str, np.ndarray]:
     """The inputs of a graph for an example."""
     if isinstance(example, Text):
         return dict(example.inputs)
+    if not isinstance(example, Image):
+        raise RebnnError(f'an example is a {type(example).__name__}; make one of an image by prepare_example.')
     feeds = {'image': example.values, 'valid_size': np.array(example.valid_size, np.int64)}
     return {value.name: feeds[value.name] for value in model.graph.input}
 

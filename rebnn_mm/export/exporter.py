@@ -95,6 +95,7 @@ def build_unfused_graph(trained: nn.Module, task: Task, size: tuple[int, int]) -
     return graph_of(packed.model, task, example), packed
 
 
+@torch.autocast('cpu', enabled=False)
 def export(
     trained: nn.Module,
     options: Options = PLAIN,
@@ -114,6 +115,11 @@ def export(
     In addition to that it takes the file name of the training ``config``, ``progress``, which is called with what
     begins, and ``watch``, which wraps the examples while they are compared, as a progress bar does.
     """
+    if not isinstance(trained, nn.Module):
+        raise RebnnError(f'a {type(trained).__name__} is no model: load its weights into one, and export that.')
+    sides = list(size) if isinstance(size, list | tuple) else []
+    if len(sides) != 2 or not all(type(side) is int and side > 0 for side in sides):
+        raise RebnnError(f'size must be the height and width of an image, not {size!r}.')
     trained = unwrap(trained).cpu().float()
     trained.eval()  # gives None where a backbone of OpenMMLab's has a train() of its own
     _check_finite(trained)

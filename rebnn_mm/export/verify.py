@@ -113,8 +113,12 @@ def verify(
     flips: dict[str, Flips] = {}
     for example in examples:
         feeds = feeds_of(model, example)
-        with _Signs(trained) as signs_seen:
-            expected = torch_outputs(trained, task, example)
+        try:
+            with _Signs(trained) as signs_seen:
+                expected = torch_outputs(trained, task, example)
+        except Exception as error:  # of the model
+            sizes = ', '.join(f'{name} {list(value.shape)} of {value.dtype}' for name, value in feeds.items())
+            raise RebnnError(f'the model does not take the example {sizes}: {first_sentence(error)}') from error
         results = _run(session, feeds)
         found = [results[value.name] for value in model.graph.output]
         given = _signs_of(model, results, trained)

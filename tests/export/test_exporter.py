@@ -206,6 +206,30 @@ def test_what_no_reader_takes_is_not_written(given, words, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ('given', 'words'),
+    [
+        (dict(trained={}), 'a dict is no model: load its weights into one'),
+        (dict(size=8), 'size must be the height and width of an image, not 8'),
+        (dict(size=(3, 8, 8)), r'size must be the height and width of an image, not \(3, 8, 8\)'),
+        (dict(examples=[np.zeros((8, 8, 3), np.uint8)]), 'an example is a ndarray; make one of an image'),
+        (dict(examples=noise({'channels': 'rgb'}, (2, 8))), r'does not take the example image \[1, 3, 2, 8\]'),
+    ],
+    ids=['weights', 'number', 'channels', 'pixels', 'small'],
+)
+def test_arguments_of_another_kind_are_said(given, words):
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Hardtanh(), ReBNNConv2d(8, 8, 3, padding=1))
+    with pytest.raises(ValueError, match=words):
+        export(**dict(trained=net, size=(8, 8)) | given)
+
+
+def test_autocast_around_an_export_changes_nothing():
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), ReBNNConv2d(8, 8, 3))
+    data = export(net, size=(8, 8)).data
+    with torch.autocast('cpu', torch.bfloat16):
+        assert export(net, size=(8, 8)).data == data
+
+
 def test_a_model_that_keeps_a_map_of_its_last_step_is_exported():
     class Keeps(nn.Sequential):
         def forward(self, x):
