@@ -120,7 +120,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
             if keys[label] not in scores:
                 console.print(f'... scoring {label}')
                 try:
-                    scores[keys[label]] = score(cfg, path.read_bytes())
+                    scores[keys[label]] = score(cfg, load(path))
                 except ValueError as error:
                     raise RebnnError(f'{label}: {error}') from error
                 write(args.json, report)

@@ -30,6 +30,7 @@ from rebnn_mm.analysis.bit_worth import Worth, keep_real, markdown, parts_of, pr
 from rebnn_mm.cli.checks.environment import require_environment
 from rebnn_mm.cli.checks.labels import check_labels
 from rebnn_mm.cli.choose import METRICS, circumstances, conditions, metric_of, percent, time_files, write
+from rebnn_mm.deploy import load
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.evaluation.packed_predictor import score
@@ -237,7 +238,7 @@ def score_part(cfg: Config, folder: Path) -> dict[str, float]:
     """Scores of the file in fp32 on the test set of the config."""
     path = folder / 'scores.json'
     if not path.is_file():
-        write(path, score(cfg, (folder / f'{PRECISIONS[0]}.onnx').read_bytes()))
+        write(path, score(cfg, load(folder / f'{PRECISIONS[0]}.onnx')))
     return json.loads(path.read_text())
 
 

@@ -22,7 +22,7 @@ from mmengine.runner import Runner
 from mmengine.structures import BaseDataElement, InstanceData
 from torch import Tensor
 
-from rebnn_mm.deploy import Classifier, Detections, Detector, RawModel, TextClassifier, load
+from rebnn_mm.deploy import Classifier, Detections, Detector, RawModel, TextClassifier
 from rebnn_mm.deploy.loading import Loaded
 from rebnn_mm.errors import RebnnError
 from rebnn_mm.export.preprocess import read_preprocessing
@@ -190,14 +190,12 @@ def build_runner(cfg: Config, packed: Loaded, runner: type[Runner] = Runner) -> 
     return runner(predictor, test_dataloader=loader, cfg=cfg, **kept)
 
 
-def score(cfg: Config, data: bytes) -> dict[str, float]:
+def score(cfg: Config, packed: Loaded) -> dict[str, float]:
     """Scores of a packed file on the test set of a config, which stays as it is; the evaluator prints nothing."""
     cfg = copy.deepcopy(cfg)
     cfg.pop('visualizer', None)
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
-        path = Path(folder, 'model.onnx')
-        path.write_bytes(data)
         # what writes into the folder is kept by the name of the experiment, beyond the folder's end
         cfg.work_dir, cfg.log_level, cfg.experiment_name = folder, 'ERROR', Path(folder).name
-        scores = build_runner(cfg, load(path)).test()
+        scores = build_runner(cfg, packed).test()
     return {name: value for name, value in scores.items() if isinstance(value, float)}
