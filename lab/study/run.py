@@ -76,7 +76,8 @@ def train(
     # As it is now: the clone may have moved on when the run ends.
     origin = provenance(root)
     call([*command, str(work_dir / CONFIG), '--work-dir', str(work_dir), '--resume'], work_dir, root)
-    if start is not None and f'Load checkpoint from {start}' not in (work_dir / LOG).read_text(errors='replace'):
+    logs = (path.read_text(errors='replace') for path in work_dir.glob('*/*.log'))
+    if start is not None and not any(f'Load checkpoint from {start}' in log for log in logs):
         raise RebnnError(f'it did not begin from {start}, so it is not the run that was asked for. Remove {work_dir}.')
     record = dict(
         format=FORMAT,

@@ -16,11 +16,11 @@ pointer = work_dir / 'last_checkpoint'
 done = int(Path(pointer.read_text()).stem.removeprefix('epoch_')) if pointer.is_file() else 0
 if cfg['load_from'] and not Path(cfg['load_from']).is_file():
     sys.exit(f'no checkpoint {cfg["load_from"]}')
-if cfg['load_from'] and not done and not cfg.get('forgets_start'):
-    print(f'Load checkpoint from {cfg["load_from"]}')
 starts = len(list(work_dir.glob('part*')))
 scalars = work_dir / f'part{starts}' / 'vis_data' / 'scalars.json'
 scalars.parent.mkdir(parents=True)
+if cfg['load_from'] and not done and not cfg.get('forgets_start'):
+    (work_dir / f'part{starts}' / 'part.log').write_text(f'Load checkpoint from {cfg["load_from"]}\n')
 for epoch in range(done + 1, cfg['train_cfg']['max_epochs'] + 1):
     if epoch == cfg.get('fails_in'):
         print('Traceback (most recent call last):\nValueError: the loss is not a number', file=sys.stderr)
