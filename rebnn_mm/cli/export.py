@@ -9,7 +9,6 @@ import argparse
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 
 from rebnn_mm.deploy.run import positive
@@ -75,13 +74,14 @@ def parse_args() -> argparse.Namespace:
 
 def scorer(args: argparse.Namespace) -> Callable[[bytes], Mapping[str, float]]:
     """Return a function that scores a packed file on the config's test set."""
+    from rebnn_mm.deploy import load
     from rebnn_mm.evaluation.packed_predictor import score
     from rebnn_mm.utils.data_files import check_data
 
     cfg = read_config(args.config, args.cfg_options)
     check_sections(cfg, TESTING)
     check_data(cfg, ['test'])
-    return partial(score, cfg)
+    return lambda data: score(cfg, load(data))
 
 
 @report_errors
